@@ -2,7 +2,7 @@
 
 SCHEMAS = "('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)"
 # Without the months of history, which are made when they begin, and their indexes.
-RELATIONS = f"(SELECT c.* FROM pg_class c WHERE c.relnamespace IN {SCHEMAS} AND c.relname !~ '^result_change_2')"
+RELATIONS = f"(SELECT c.* FROM pg_class c WHERE c.relnamespace IN {SCHEMAS} AND c.relname !~ '^report_change_2')"
 EXTENSION = "(SELECT e.oid FROM pg_extension e WHERE e.extname = 'kube_reports')"
 
 QUERIES = {
@@ -32,7 +32,7 @@ QUERIES = {
     "types": f"""
         SELECT t.oid::regtype, t.typtype, t.typowner::regrole, t.typinput, t.typnotnull, t.typdefault,
             format_type(t.typbasetype, t.typtypmod), t.typacl
-        FROM pg_type t WHERE t.typnamespace IN {SCHEMAS} AND t.typname !~ '^_?result_change_2'""",
+        FROM pg_type t WHERE t.typnamespace IN {SCHEMAS} AND t.typname !~ '^_?report_change_2'""",
     "casts": """
         SELECT c.castsource::regtype, c.casttarget::regtype, c.castfunc::regproc, c.castcontext, c.castmethod
         FROM pg_cast c WHERE 'kube_reports.report'::regtype IN (c.castsource, c.casttarget)""",

@@ -132,5 +132,5 @@ def fill(database):
                 WHERE since > now() - interval '12 hours';
             UPDATE kube_reports_internal.result SET first_seen = first_seen - interval '{days_ago} days'
                 WHERE first_seen > now() - interval '12 hours';
-            UPDATE kube_reports_internal.result_change SET at = at - interval '{days_ago} days' WHERE at > now() - interval '12 hours'""")
+            UPDATE kube_reports_internal.report_change SET at = at - interval '{days_ago} days' WHERE at > now() - interval '12 hours'""")
     return wanted + checks

@@ -196,7 +196,7 @@ class World:
                 JOIN kube_reports.cluster c USING (uid) JOIN kube_reports_internal.origin g
                     ON (g.cluster_id, g.namespace, g.name) = (c.id, m.namespace, m.name);
             SELECT kube_reports.make_history(m.moment) FROM moment m;
-            UPDATE kube_reports_internal.result_change h SET at = m.moment FROM moment m WHERE h.origin = m.origin
+            UPDATE kube_reports_internal.report_change h SET at = m.moment FROM moment m WHERE h.origin = m.origin
                 AND h.at >= '{written_from}';
             UPDATE kube_reports_internal.origin g SET first_seen = m.moment FROM moment m WHERE g.id = m.origin AND g.first_seen >= '{written_from}';""" + "".join(f"""
             UPDATE kube_reports_internal.{table} r SET since = m.moment,

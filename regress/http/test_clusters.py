@@ -98,7 +98,7 @@ def test_unregister_a_cluster(own_stack):
     connected = "SELECT count(*) FROM pg_stat_activity WHERE usename = 'other_proxy'"
     until(lambda: database.psql(connected) == "0", what="the end of its connections")
     database.psql(f"CALL kube_reports.unregister_cluster('{other}')")
-    inside = ("change", "lane", "proxy_role", "origin", "subject", "result", "result_change", "rollup", "rollup_daily",
+    inside = ("change", "lane", "proxy_role", "origin", "subject", "result", "report_change", "rollup", "rollup_daily",
               "rollup_policy", "rollup_delta", "score_daily")
     for table in ("kube_reports.object", "kube_reports.cluster", *(f"kube_reports_internal.{name}" for name in inside)):
         assert database.psql(f"SELECT count(*) FROM {table}") == "0", table

@@ -29,7 +29,7 @@ SELECT k.id, k.source, k.policy, k.rule, k.category, k.severity FROM kube_report
 SELECT s FROM kube_reports_internal.subject s ORDER BY s.id;
 SELECT a FROM kube_reports_internal.actor a ORDER BY a.id;
 SELECT s FROM kube_reports_internal.result_since s ORDER BY s.origin, s.key;
-SELECT c FROM kube_reports_internal.result_change c ORDER BY c.version, c.key;
+SELECT c FROM kube_reports_internal.report_change c ORDER BY c.version, c.keys;
 SELECT t.id, t.mapping_id, t.mapping FROM kube_reports.resource_type t WHERE NOT t.builtin ORDER BY t.id;
 """
 
@@ -276,7 +276,7 @@ def test_data_only(source, other_server):
                       "kube_reports.begin_restore()",
                       database="data_only")
     months = stack.database.psql("SELECT inhrelid::regclass FROM pg_inherits"
-                                 " WHERE inhparent = 'kube_reports_internal.result_change'::regclass").split()
+                                 " WHERE inhparent = 'kube_reports_internal.report_change'::regclass").split()
     for month in months:
         other_server.psql(f"SELECT kube_reports.make_history('{month[-7:-3]}-{month[-2:]}-15')", database="data_only")
     run(["pg_restore", "--data-only", "--jobs=4", "--exit-on-error", "-d",

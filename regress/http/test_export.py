@@ -213,7 +213,7 @@ def test_authorization(stack, delegate):
     stack.first.api().create(POLR, report("x", "exp-two", results=[result("p1", "fail")]), "exp-two")
     stack.other.api().create(POLR, report("x", "exp-one", results=[result("of-another", "fail")]), "exp-one")
     # What other tests deleted from this cluster has not settled, and would hold these events back.
-    stack.database.psql("UPDATE kube_reports_internal.result_change SET settles_at = now() WHERE settles_at > now()")
+    stack.database.psql("UPDATE kube_reports_internal.report_change SET settles_at = now() WHERE settles_at > now()")
     paths = [f"/v1/export/{part}{what}" for part in ("", "namespaces/exp-one/", "namespaces/exp-two/")
              for what in ("results", "events")]
     nobody = stack.first.api("nobody")

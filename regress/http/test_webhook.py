@@ -475,7 +475,7 @@ def test_another_target_of_that_name(hooks):
                 hooks.database.open_create(hooks.stack.cluster, report("another", "another", results=[result("p", "fail")])) as keeper, \
                 keeper.cursor() as cursor:
             keeper.commit()
-            cursor.execute("LOCK TABLE kube_reports_internal.result_change IN ACCESS EXCLUSIVE MODE")
+            cursor.execute("LOCK TABLE kube_reports_internal.report_change IN ACCESS EXCLUSIVE MODE")
 
             def look():
                 with sender.cursor() as found:

@@ -16,8 +16,9 @@ CREATE FUNCTION pg_temp.ahead(by interval) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
 	PERFORM kube_reports.make_history(now() + by + days * interval '1 day') FROM generate_series(0, 4) days;
 	UPDATE kube_reports_internal.change SET at = at + by;
-	UPDATE kube_reports_internal.result_change SET at = at + by, first_seen = first_seen + by,
-		old_since = old_since + by, settles_at = settles_at + by;
+	UPDATE kube_reports_internal.report_change c SET at = c.at + by, settles_at = c.settles_at + by,
+		first_seen = CASE WHEN c.first_seen IS NOT NULL THEN ARRAY(SELECT t + by FROM unnest(c.first_seen) t) END,
+		old_since = CASE WHEN c.old_since IS NOT NULL THEN ARRAY(SELECT t + by FROM unnest(c.old_since) t) END;
 	UPDATE kube_reports_internal.result SET first_seen = first_seen + by, since = since + by;
 	UPDATE kube_reports_internal.result_since SET first_seen = first_seen + by, since = since + by;
 	UPDATE kube_reports_internal.origin SET first_seen = first_seen + by;
@@ -65,7 +66,7 @@ SELECT pg_temp.ahead('-30 months');
 DO $$ BEGIN FOR month IN 0..30 LOOP PERFORM kube_reports.make_history(now() - month * interval '1 month'); END LOOP; END
 	$$;
 CREATE FUNCTION pg_temp.months() RETURNS bigint LANGUAGE sql AS $$ SELECT count(*) FROM pg_inherits
-	WHERE inhparent = 'kube_reports_internal.result_change'::regclass $$;
+	WHERE inhparent = 'kube_reports_internal.report_change'::regclass $$;
 SELECT pg_temp.months() AS months, count(*) AS events FROM kube_reports_internal.result_change \gset
 SELECT kube_reports_internal.expire_history() AS dropped;
 SELECT pg_temp.months() = :months AS kept;
@@ -89,12 +90,12 @@ UPDATE kube_reports_internal.store SET daily_cut_at = daily_cut_at - interval '2
 SELECT kube_reports_internal.expire_step() AS next_day;
 SELECT (now() AT TIME ZONE 'UTC')::date - s.daily_cut AS kept FROM kube_reports_internal.store s;
 -- The newest event says what time it is where the clock is ahead.
-UPDATE kube_reports_internal.result_change SET at = at - interval '20 months';
+UPDATE kube_reports_internal.report_change SET at = at - interval '20 months';
 SELECT kube_reports_internal.history_ends() < now() - interval '18 months' AS ended;
 SELECT kube_reports_internal.expire_days() AS expired;
 SELECT (now() AT TIME ZONE 'UTC')::date - s.daily_cut > 1300 AS kept FROM kube_reports_internal.store s;
 
-UPDATE kube_reports_internal.result_change SET at = at + interval '20 months';
+UPDATE kube_reports_internal.report_change SET at = at + interval '20 months';
 
 -- The owner has all of it at once.
 CALL kube_reports.expire();

@@ -68,7 +68,7 @@ SELECT count(*) AS events, count(k.id) AS criteria, count(s.id) AS subjects, cou
 	FROM kube_reports_internal.result_change c LEFT JOIN kube_reports_internal.criterion k ON k.id = c.criterion
 		LEFT JOIN kube_reports_internal.subject s ON s.id = c.subject
 		LEFT JOIN kube_reports_internal.origin g ON g.id = c.origin;
-DELETE FROM kube_reports_internal.result_change c USING kube_reports_internal.origin g WHERE g.id = c.origin
+DELETE FROM kube_reports_internal.report_change c USING kube_reports_internal.origin g WHERE g.id = c.origin
 	AND g.namespace <> 'stays';
 CALL upkeep();
 SELECT (SELECT count(*) FROM kube_reports_internal.subject) AS subjects,

@@ -27,6 +27,9 @@ CREATE FUNCTION pg_temp.values_of(type regtype, name text) RETURNS text[] LANGUA
 		WHEN type = 'jsonb'::regtype THEN ARRAY['''null''', '''{"a": 1}''']
 		WHEN type = 'boolean'::regtype THEN ARRAY['false', 'true']
 		WHEN type IN ('bigint'::regtype, 'integer'::regtype) THEN ARRAY['-2147483648', '1']
+		WHEN type IN ('bigint[]'::regtype, 'anyarray'::regtype) THEN ARRAY['''{{7,NULL},{7,8}}''', '''{7,NULL,8}''']
+		WHEN type = '"char"[]'::regtype THEN ARRAY['''{{p}}''', '''{p}''']
+		WHEN type = 'timestamptz[]'::regtype THEN ARRAY['''{{infinity}}''', '''{NULL,infinity,2026-01-01 00:00:00+00}''']
 		WHEN type = '"char"'::regtype THEN ARRAY['''''', '''h''']
 		WHEN type = 'uuid'::regtype THEN ARRAY['''00000000-0000-0000-0000-000000000000''', 'gen_random_uuid()']
 		END
@@ -44,7 +47,8 @@ BEGIN
 	FOR f IN SELECT p.oid::regproc AS name, array_agg(coalesce(pg_temp.values_of(a.type, p.proargnames[a.n]),
 		ARRAY['NULL', 'NULL', 'NULL']) ORDER BY a.n) AS args,
 				bool_or((pg_temp.values_of(a.type, p.proargnames[a.n]))[2] IS NULL) AS unknown,
-					array_agg(a.type::regtype::text ORDER BY a.n) AS types,
+					array_agg(CASE a.type WHEN 'anyarray'::regtype THEN 'bigint[]' ELSE a.type::regtype::text END
+						ORDER BY a.n) AS types,
 				p.provariadic <> 0 AS variadic
 			FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang
 				AND l.lanname = 'c', unnest(p.proargtypes) WITH ORDINALITY a(type, n)

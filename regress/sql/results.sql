@@ -201,8 +201,8 @@ CREATE FUNCTION pg_temp.everything() RETURNS TABLE (what text, content text) LAN
 		WHERE EXISTS (SELECT FROM kube_reports_internal.result r WHERE r.subject = s.id)
 	UNION ALL SELECT 'detail', string_agg(d::text, E'\n' ORDER BY d.id) FROM kube_reports_internal.detail d
 		WHERE EXISTS (SELECT FROM kube_reports_internal.result r WHERE r.detail = d.id)
-	UNION ALL SELECT 'result_change', string_agg(c::text, E'\n' ORDER BY c.version, c.key)
-		FROM kube_reports_internal.result_change c
+	UNION ALL SELECT 'report_change', string_agg(c::text, E'\n' ORDER BY c.version, c.keys)
+		FROM kube_reports_internal.report_change c
 	UNION ALL SELECT 'rollup', string_agg(r::text, E'\n' ORDER BY r::text) FROM kube_reports_internal.current_rollup r
 	UNION ALL SELECT 'rollup_daily', string_agg(d::text, E'\n' ORDER BY d::text)
 		FROM (SELECT r.cluster_id, r.namespace, r.criterion, r.kind, r.status, r.native_status, d.day, d.count
@@ -212,6 +212,21 @@ CREATE FUNCTION pg_temp.everything() RETURNS TABLE (what text, content text) LAN
 		FROM (SELECT p.cluster_id, p.namespace, p.policy, p.pass, p.warn, p.fail, p.error, p.skip
 		FROM kube_reports_internal.rollup_policy p WHERE (p.pass, p.warn, p.fail, p.error, p.skip) <> (0, 0, 0, 0, 0)) p
 	UNION ALL SELECT 'score_daily', string_agg(s::text, E'\n' ORDER BY s::text) FROM kube_reports_internal.score_daily s
+$$;
+-- Takes the events with a new status (null: the disappearances) out of history.
+CREATE FUNCTION pg_temp.lose(status "char") RETURNS void LANGUAGE sql AS $$
+	UPDATE kube_reports_internal.report_change c SET keys = e.keys, criteria = e.criteria, subjects = e.subjects,
+			old_statuses = e.old_statuses, new_statuses = e.new_statuses, gone_with = e.gone_with,
+			first_seen = e.first_seen, old_since = e.old_since
+		FROM (SELECT c.version, c.at, array_agg(c.key) AS keys, array_agg(c.criterion) AS criteria,
+				array_agg(c.subject) AS subjects, array_agg(c.old_status) AS old_statuses,
+				array_agg(c.new_status) AS new_statuses, array_agg(c.gone_with) AS gone_with,
+				array_agg(c.first_seen) AS first_seen, array_agg(c.old_since) AS old_since
+			FROM kube_reports_internal.result_change c WHERE c.new_status IS DISTINCT FROM status GROUP BY 1, 2) e
+		WHERE e.version = c.version AND e.at = c.at;
+	DELETE FROM kube_reports_internal.report_change c
+		WHERE NOT EXISTS (SELECT FROM kube_reports_internal.result_change e
+			WHERE e.version = c.version AND e.new_status IS DISTINCT FROM status);
 $$;
 CREATE TEMP TABLE corruption (number serial, statement text, told text, told_again text, altered text);
 CREATE PROCEDURE pg_temp.corrupt(VARIADIC statements text[]) LANGUAGE plpgsql AS $$
@@ -276,14 +291,14 @@ CALL pg_temp.corrupt(
 	$$UPDATE kube_reports_internal.rollup_daily SET count = count + 5 WHERE day = (now() AT TIME ZONE 'UTC')::date$$,
 	$$UPDATE kube_reports_internal.score_daily SET pass = pass + 5, fail = fail - 1
 		WHERE day = (now() AT TIME ZONE 'UTC')::date$$,
-	$$UPDATE kube_reports_internal.result_change SET new_status = 's' WHERE new_status = 'w'$$,
-	$$UPDATE kube_reports_internal.result_change SET cluster_id = 2, namespace = 'zz'$$,
+	$$UPDATE kube_reports_internal.report_change SET new_statuses = array_replace(new_statuses, 'w', 's')$$,
+	$$UPDATE kube_reports_internal.report_change SET cluster_id = 2, namespace = 'zz'$$,
 	-- What is lost of days and events that are over stays lost.
 	$$DELETE FROM kube_reports_internal.rollup$$,
 	$$DELETE FROM kube_reports_internal.rollup_daily$$,
 	$$DELETE FROM kube_reports_internal.score_daily$$,
-	$$DELETE FROM kube_reports_internal.result_change WHERE new_status = 'w'$$,
-	$$DELETE FROM kube_reports_internal.result_change$$);
+	$$SELECT pg_temp.lose('w')$$,
+	$$DELETE FROM kube_reports_internal.report_change$$);
 SELECT statement, told, told_again, altered FROM corruption ORDER BY number;
 -- Counts that are not folded are as right or wrong as those that are.
 CREATE PROCEDURE pg_temp.corrupt_unfolded(VARIADIC statements text[]) LANGUAGE plpgsql AS $$
@@ -320,18 +335,18 @@ CREATE VIEW pg_temp.end_of_history AS
 		LEFT JOIN kube_reports_internal.result r ON r.origin = c.origin AND r.key = c.key
 	ORDER BY c.version, k.rule;
 SELECT pg_temp.written('b', '[{"policy": "p", "rule": "r2", "result": "pass"}]');
-DELETE FROM kube_reports_internal.result_change;
+DELETE FROM kube_reports_internal.report_change;
 CALL kube_reports.rebuild();
 SELECT * FROM pg_temp.end_of_history;
 SELECT count(DISTINCT c.version) = count(DISTINCT c.origin) AS versions_of_their_own
 	FROM kube_reports_internal.result_change c;
 SELECT pg_temp.written('b', '[{"policy": "p", "rule": "r2", "result": "warn"}]');
 SELECT pg_temp.written('b', '[{"policy": "p", "rule": "r2", "result": "fail"}]');
-DELETE FROM kube_reports_internal.result_change WHERE new_status = 'f';
+SELECT pg_temp.lose('f');
 CALL kube_reports.rebuild();
 SELECT * FROM pg_temp.end_of_history WHERE report = 'b';
 SELECT pg_temp.written('b', '[]');
-DELETE FROM kube_reports_internal.result_change WHERE new_status IS NULL;
+SELECT pg_temp.lose(NULL);
 SELECT what, name, expected, found - 'since' AS found FROM kube_reports.verify();
 CALL kube_reports.rebuild();
 SELECT * FROM pg_temp.end_of_history WHERE report = 'b';
@@ -341,7 +356,7 @@ UPDATE kube_reports_internal.result SET first_seen = first_seen - interval '26 m
 	since = since - interval '26 months';
 UPDATE kube_reports_internal.result_since SET first_seen = first_seen - interval '26 months',
 	since = since - interval '26 months';
-DELETE FROM kube_reports_internal.result_change;
+DELETE FROM kube_reports_internal.report_change;
 SELECT * FROM kube_reports.verify();
 CALL kube_reports.rebuild();
 SELECT count(*) AS history FROM kube_reports_internal.result_change;
@@ -430,10 +445,10 @@ SELECT count(*) FROM kube_reports.verify();
 -- History of months that are over goes as a whole.
 SELECT kube_reports.make_history('2020-02-29 23:59:59+00');
 SELECT kube_reports.make_history('2020-02-01 00:00:00+00');
-SELECT count(*) FROM pg_inherits WHERE inhparent = 'kube_reports_internal.result_change'::regclass
+SELECT count(*) FROM pg_inherits WHERE inhparent = 'kube_reports_internal.report_change'::regclass
 	AND inhrelid::regclass::text LIKE '%2020%';
 SELECT kube_reports_internal.expire_history(), kube_reports_internal.expire_history();
-SELECT count(*) FROM pg_inherits WHERE inhparent = 'kube_reports_internal.result_change'::regclass
+SELECT count(*) FROM pg_inherits WHERE inhparent = 'kube_reports_internal.report_change'::regclass
 	AND inhrelid::regclass::text LIKE '%2020%';
 SELECT kube_reports.enable_text_search(), kube_reports.enable_text_search();
 SELECT kube_reports.setting('text_search');

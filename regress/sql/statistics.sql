@@ -28,17 +28,17 @@ CREATE VIEW unknown AS
 SELECT count(*) > 10 AS many FROM unknown;
 SELECT count(*) AS important FROM unknown u
 	WHERE u.name IN ('kube_reports.cluster'::regclass, 'kube_reports_internal.reader_grant'::regclass,
-		'kube_reports.resource_type'::regclass, 'kube_reports_internal.result_change'::regclass);
+		'kube_reports.resource_type'::regclass, 'kube_reports_internal.report_change'::regclass);
 -- A proxy's role has no right to analyze, but upkeep that it asks for does.
 SET ROLE regress_upkeep;
 SELECT bool_or(kube_reports_internal.api_maintain(:'one')) AS more FROM generate_series(1, 60);
 RESET ROLE;
 SELECT name FROM unknown;
 SELECT c.relname, c.reltuples FROM pg_class c WHERE c.oid IN ('kube_reports.cluster'::regclass,
-	'kube_reports_internal.reader_grant'::regclass, 'kube_reports_internal.result_change'::regclass)
+	'kube_reports_internal.reader_grant'::regclass, 'kube_reports_internal.report_change'::regclass)
 	ORDER BY c.relname;
 SELECT count(*) > 0 AS known_of_all_months FROM pg_stats s WHERE s.schemaname = 'kube_reports_internal'
-	AND s.tablename = 'result_change' AND s.inherited;
+	AND s.tablename = 'report_change' AND s.inherited;
 -- So that no query of readers costs so much that it is compiled.
 CREATE FUNCTION pg_temp.cost(query text) RETURNS double precision LANGUAGE plpgsql AS $$
 DECLARE

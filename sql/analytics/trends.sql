@@ -1,7 +1,7 @@
 -- trends.sql
 --	  Events, intervals, trends and scores.
 --
--- History is the contents of result_change: 25 months by default (setting
+-- History is the contents of report_change: 25 months by default (setting
 -- history_retention).  A result that has disappeared but may still come back
 -- (settles_at) still exists for all readers.
 
@@ -41,13 +41,13 @@ CREATE VIEW kube_reports.result_interval WITH (security_barrier) AS
 		kube_reports_internal.status_name(i.status) AS status, i.valid_from, i.valid_to, i.key AS result_key
 	FROM (SELECT h.cluster_id, h.namespace, h.origin, h.key, h.criterion, h.subject, h.old_status AS status,
 		h.old_since AS valid_from, h.at AS valid_to
-			FROM kube_reports_internal.result_change h WHERE h.old_status IS NOT NULL
+			FROM kube_reports_internal.result_change h WHERE h.of_known AND h.old_status IS NOT NULL
 				AND (h.settles_at IS NULL OR h.settles_at <= now())
 		UNION ALL
 		-- settle_window is at most a day.
 		SELECT h.cluster_id, h.namespace, h.origin, h.key, h.criterion, h.subject, h.old_status, h.old_since, 'infinity'
-			FROM kube_reports_internal.result_change h WHERE h.old_status IS NOT NULL AND h.settles_at > now()
-				AND h.at > now() - interval '1 day'
+			FROM kube_reports_internal.result_change h WHERE h.of_known AND h.old_status IS NOT NULL
+				AND h.settles_at > now() AND h.at > now() - interval '1 day'
 		UNION ALL
 		SELECT r.cluster_id, r.namespace, r.origin, r.key, r.criterion, r.subject, r.status, r.since, 'infinity'
 			FROM kube_reports_internal.result r) i

@@ -167,7 +167,7 @@ DECLARE
 	horizon		bigint := kube_reports_internal.event_horizon(cluster_ids);
 BEGIN
 	-- settle_window is at most a day.
-	RETURN least(horizon, (SELECT min(h.version) - 1 FROM kube_reports_internal.result_change h
+	RETURN least(horizon, (SELECT min(h.version) - 1 FROM kube_reports_internal.report_change h
 		WHERE h.settles_at > now() AND h.at > now() - interval '1 day' AND h.cluster_id = ANY (cluster_ids)));
 END
 $$;

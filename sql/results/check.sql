@@ -100,10 +100,10 @@ CREATE FUNCTION kube_reports_internal.history_begins() RETURNS timestamptz
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT coalesce(min(to_date(substr(c.relname, length('result_change_') + 1), 'YYYY_MM'))::timestamp AT TIME
+	SELECT coalesce(min(to_date(substr(c.relname, length('report_change_') + 1), 'YYYY_MM'))::timestamp AT TIME
 		ZONE 'UTC', 'infinity')
 	FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-	WHERE i.inhparent = 'kube_reports_internal.result_change'::regclass
+	WHERE i.inhparent = 'kube_reports_internal.report_change'::regclass
 $$;
 COMMENT ON FUNCTION kube_reports_internal.history_begins()
 	IS 'the beginning of the oldest month that history has; infinity: there is none';
@@ -199,7 +199,7 @@ BEGIN
 					jsonb_build_object('first_seen', t.first_seen, 'since', t.since),
 					jsonb_build_object('first_seen', t.noted_first_seen, 'since', t.noted_since)),
 				-- Events of dropped months are not missing.
-				('result_change', t.status IS DISTINCT FROM t.new_status AND (t.at IS NOT NULL OR t.since >= begins),
+				('report_change', t.status IS DISTINCT FROM t.new_status AND (t.at IS NOT NULL OR t.since >= begins),
 					CASE WHEN t.stored THEN jsonb_build_object('status', t.status, 'since', t.since) END,
 					CASE WHEN t.at IS NOT NULL THEN jsonb_build_object('status', t.new_status, 'since', t.at) END))
 						f(what, differs, expected, found)
@@ -212,10 +212,10 @@ BEGIN
 		WHERE NOT EXISTS (SELECT FROM kube_reports_internal.result r WHERE r.origin = s.origin AND r.key = s.key);
 
 	RETURN QUERY
-	SELECT 'result_change', g.cluster_id, g.namespace, g.name,
+	SELECT 'report_change', g.cluster_id, g.namespace, g.name,
 		jsonb_build_object('cluster_id', g.cluster_id, 'namespace', g.namespace),
 			jsonb_build_object('cluster_id', c.cluster_id, 'namespace', c.namespace, 'version', c.version)
-		FROM kube_reports_internal.result_change c JOIN kube_reports_internal.origin g ON g.id = c.origin
+		FROM kube_reports_internal.report_change c JOIN kube_reports_internal.origin g ON g.id = c.origin
 		WHERE (c.cluster_id, c.namespace) <> (g.cluster_id, g.namespace);
 
 	RETURN QUERY

@@ -34,7 +34,7 @@ SET client_min_messages = warning
 AS $$
 DECLARE
 	month		timestamp := date_trunc('month', make_history.at AT TIME ZONE 'UTC');
-	partition	text := 'result_change_' || to_char(month, 'YYYY_MM');
+	partition	text := 'report_change_' || to_char(month, 'YYYY_MM');
 BEGIN
 	IF to_regclass('kube_reports_internal.' || partition) IS NOT NULL THEN
 		RETURN;
@@ -46,18 +46,20 @@ BEGIN
 		AND c.relname = partition) THEN
 		RETURN;
 	END IF;
-	EXECUTE format('CREATE TABLE kube_reports_internal.%I (LIKE kube_reports_internal.result_change)', partition);
+	EXECUTE format('CREATE TABLE kube_reports_internal.%I (LIKE kube_reports_internal.report_change)', partition);
 	EXECUTE format('ALTER TABLE kube_reports_internal.%I REPLICA IDENTITY FULL', partition);
 	EXECUTE format('COMMENT ON TABLE kube_reports_internal.%I IS %L', partition, 'history of one month (UTC)');
-	-- Rows of one transaction have the same at; rows of one report have the same origin and mostly the same subject.
-	-- Equal keys share an index entry.
+	-- For readers of single namespaces.
 	EXECUTE format('CREATE INDEX ON kube_reports_internal.%I (cluster_id, namespace, at)', partition);
 	-- For followers of history, which read in the order of versions.  Rows are also inserted in that order.
 	EXECUTE format('CREATE INDEX ON kube_reports_internal.%I (cluster_id, version)', partition);
+	-- For results that come back, for imports and repairs, and for collect_origins().
 	EXECUTE format('CREATE INDEX ON kube_reports_internal.%I (origin)', partition);
-	EXECUTE format('CREATE INDEX ON kube_reports_internal.%I (subject)', partition);
+	-- For collect_subjects().  Most rows have one subject.  A list of pending entries would be read by each lookup.
+	EXECUTE format('CREATE INDEX ON kube_reports_internal.%I USING gin (subjects) WITH (fastupdate = off)', partition);
+	-- For questions about a time.
 	EXECUTE format('CREATE INDEX ON kube_reports_internal.%I USING brin (at) WITH (pages_per_range = 32)', partition);
-	EXECUTE format('ALTER TABLE kube_reports_internal.result_change ATTACH PARTITION kube_reports_internal.%I FOR '
+	EXECUTE format('ALTER TABLE kube_reports_internal.report_change ATTACH PARTITION kube_reports_internal.%I FOR '
 		'VALUES FROM (%L) TO (%L)', partition,
 		month AT TIME ZONE 'UTC', (month + interval '1 month') AT TIME ZONE 'UTC');
 END
@@ -167,23 +169,51 @@ BEGIN
 				WHERE r.origin = e.origin OFFSET 0) r ON true
 			LEFT JOIN difference d ON d.origin = r.origin AND d.key = r.key
 		WHERE e.again AND e.known AND d.key IS NULL
-	), gone AS MATERIALIZED (
+	), unsettled AS MATERIALIZED (
 		-- Read once for a report, not once for a result.
-		SELECT true AS there, c.tableoid AS partition, c.ctid AS place, c.origin, c.key
+		SELECT true AS there, c.partition, c.place, c.origin, c.settles_at, e.*
 		FROM (SELECT DISTINCT w.origin FROM wanted w
 				WHERE w.known AND w.wanted AND NOT w.again AND w.place IS NULL AND w.old_status IS NULL) w
-			CROSS JOIN LATERAL (SELECT c.tableoid, c.ctid, c.origin, c.key FROM kube_reports_internal.result_change c
-				WHERE c.origin = w.origin AND c.new_status IS NULL
-					AND c.settles_at > written_at AND c.at > written_at - interval '1 day' OFFSET 0) c
-	), taken_back AS (
+			CROSS JOIN LATERAL (SELECT c.tableoid AS partition, c.ctid AS place, c.*
+				FROM kube_reports_internal.report_change c
+				WHERE c.origin = w.origin AND c.settles_at > written_at
+					AND c.at > written_at - interval '1 day' OFFSET 0) c
+			CROSS JOIN LATERAL kube_reports_internal.unpacked_changes(c.keys, c.criteria, c.subjects, c.old_statuses,
+				c.new_statuses, c.gone_with, c.first_seen, c.old_since) e
+	), compared AS MATERIALIZED (
 		-- A full join, here and below, is one by a hash table however few rows the planner expects.
-		DELETE FROM kube_reports_internal.result_change c
-			USING (SELECT g.partition, g.place FROM (SELECT true AS there, w.origin, w.key FROM wanted w
-					WHERE w.known AND w.wanted AND NOT w.again AND w.place IS NULL AND w.old_status IS NULL) w
-				FULL JOIN gone g ON g.origin = w.origin AND g.key = w.key
-				WHERE coalesce(w.there, false) AND coalesce(g.there, false)) g
-			WHERE c.tableoid = g.partition AND c.ctid = g.place
-			RETURNING c.origin, c.key, c.first_seen, c.old_since, c.old_status
+		SELECT g.*, coalesce(w.there, false) AND g.new_status IS NULL AS back
+		FROM (SELECT true AS there, w.origin, w.key FROM wanted w
+				WHERE w.known AND w.wanted AND NOT w.again AND w.place IS NULL AND w.old_status IS NULL) w
+			FULL JOIN unsettled g ON g.origin = w.origin AND g.key = w.key
+		WHERE coalesce(g.there, false)
+	), taken_back AS MATERIALIZED (
+		SELECT c.origin, c.key, c.first_seen, c.old_since, c.old_status FROM compared c WHERE c.back
+	), remaining AS MATERIALIZED (
+		SELECT c.partition, c.place, max(c.settles_at) FILTER (WHERE NOT c.back AND c.new_status IS NULL) AS settles_at,
+			array_agg(c.key) FILTER (WHERE NOT c.back) AS keys,
+			array_agg(c.criterion) FILTER (WHERE NOT c.back) AS criteria,
+			array_agg(c.subject) FILTER (WHERE NOT c.back) AS subjects,
+			array_agg(c.old_status) FILTER (WHERE NOT c.back) AS old_statuses,
+			array_agg(c.new_status) FILTER (WHERE NOT c.back) AS new_statuses,
+			array_agg(c.gone_with) FILTER (WHERE NOT c.back) AS gone_with,
+			array_agg(c.first_seen) FILTER (WHERE NOT c.back) AS first_seen,
+			array_agg(c.old_since) FILTER (WHERE NOT c.back) AS old_since
+		FROM compared c GROUP BY c.partition, c.place HAVING bool_or(c.back)
+	), gone_history AS (
+		DELETE FROM kube_reports_internal.report_change c USING remaining r
+			WHERE r.keys IS NULL AND c.tableoid = r.partition AND c.ctid = r.place
+	), cut_history AS (
+		UPDATE kube_reports_internal.report_change c
+			SET settles_at = r.settles_at, keys = r.keys, criteria = kube_reports_internal.packed(r.criteria),
+				subjects = kube_reports_internal.packed(r.subjects),
+				old_statuses = kube_reports_internal.packed(r.old_statuses),
+				new_statuses = kube_reports_internal.packed(r.new_statuses),
+				gone_with = kube_reports_internal.packed(r.gone_with),
+				first_seen = kube_reports_internal.packed(r.first_seen),
+				old_since = kube_reports_internal.packed(r.old_since)
+			FROM remaining r
+			WHERE r.keys IS NOT NULL AND c.tableoid = r.partition AND c.ctid = r.place
 	), added AS MATERIALIZED (
 		SELECT w.origin, w.known, w.again, w.origin_first_seen, w.namespace, w.origin_name,
 			w.version, w.actor_id, w.key,
@@ -341,13 +371,14 @@ BEGIN
 				HAVING sum(c.count) <> 0) d
 			GROUP BY d.namespace, d.kind, d.again
 	)
-	INSERT INTO kube_reports_internal.result_change (at, version, origin, key, criterion, subject, actor, cluster_id,
-		old_status, new_status, namespace,
-			first_seen, old_since, settles_at, gone_with)
-		SELECT written_at, h.version, h.origin, h.key, h.criterion, h.subject, h.actor_id, target.cluster_id,
-			h.old_status, h.new_status, h.namespace,
-			h.first_seen, h.old_since, h.settles_at, h.gone_with
-		FROM history h;
+	INSERT INTO kube_reports_internal.report_change (at, version, origin, actor, settles_at, cluster_id, namespace, keys,
+		criteria, subjects, old_statuses, new_statuses, gone_with, first_seen, old_since)
+		SELECT written_at, min(h.version), h.origin, min(h.actor_id), max(h.settles_at), target.cluster_id,
+			min(h.namespace), array_agg(h.key), kube_reports_internal.packed(array_agg(h.criterion)),
+			kube_reports_internal.packed(array_agg(h.subject)), kube_reports_internal.packed(array_agg(h.old_status)),
+			kube_reports_internal.packed(array_agg(h.new_status)), kube_reports_internal.packed(array_agg(h.gone_with)),
+			kube_reports_internal.packed(array_agg(h.first_seen)), kube_reports_internal.packed(array_agg(h.old_since))
+		FROM history h GROUP BY h.origin;
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.apply_results(integer, text[], text[], bigint[], bigint[], bigint, bigint)
@@ -500,11 +531,12 @@ BEGIN
 				GROUP BY a.namespace, a.kind, a.criterion, a.status, a.native_status) d
 			GROUP BY d.namespace, d.kind
 	)
-	INSERT INTO kube_reports_internal.result_change (at, version, origin, key, criterion, subject, actor,
-		cluster_id, new_status, namespace)
-		SELECT written_at, a.version, a.origin, a.key, a.criterion, a.subject, a.actor_id,
-			target.cluster_id, a.status, a.namespace
-		FROM added a;
+	INSERT INTO kube_reports_internal.report_change (at, version, origin, actor, cluster_id, namespace, keys, criteria,
+		subjects, new_statuses)
+		SELECT written_at, min(a.version), a.origin, min(a.actor_id), target.cluster_id, min(a.namespace),
+			array_agg(a.key), kube_reports_internal.packed(array_agg(a.criterion)),
+			kube_reports_internal.packed(array_agg(a.subject)), kube_reports_internal.packed(array_agg(a.status))
+		FROM added a GROUP BY a.origin;
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.apply_new_results(integer, text[], text[], bigint[])
@@ -643,7 +675,7 @@ BEGIN
 	SELECT c.actor, c.at INTO written FROM kube_reports_internal.change c
 		WHERE c.lane = announce_pending.lane AND c.version = last;
 	-- The partition of a new month is also made in a short transaction.
-	IF to_regclass('kube_reports_internal.result_change_' || to_char(written.at AT TIME ZONE 'UTC', 'YYYY_MM'))
+	IF to_regclass('kube_reports_internal.report_change_' || to_char(written.at AT TIME ZONE 'UTC', 'YYYY_MM'))
 		IS NULL THEN
 		PERFORM kube_reports.make_history(written.at);
 		RETURN 1;

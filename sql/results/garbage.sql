@@ -23,11 +23,11 @@ DECLARE
 	filled		boolean;
 BEGIN
 	FOR partition IN SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-			WHERE i.inhparent = 'kube_reports_internal.result_change'::regclass ORDER BY c.relname DESC
+			WHERE i.inhparent = 'kube_reports_internal.report_change'::regclass ORDER BY c.relname DESC
 	LOOP
 		EXECUTE format('SELECT EXISTS (SELECT FROM kube_reports_internal.%I)', partition) INTO filled;
 		IF filled THEN
-			RETURN (to_date(substr(partition, length('result_change_') + 1), 'YYYY_MM') + interval '1 month')
+			RETURN (to_date(substr(partition, length('report_change_') + 1), 'YYYY_MM') + interval '1 month')
 				AT TIME ZONE 'UTC';
 		END IF;
 	END LOOP;
@@ -46,8 +46,8 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT min(c.relname::text COLLATE "C")
 	FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-	WHERE i.inhparent = 'kube_reports_internal.result_change'::regclass
-		AND c.relname < 'result_change_' || to_char(date_trunc('month',
+	WHERE i.inhparent = 'kube_reports_internal.report_change'::regclass
+		AND c.relname < 'report_change_' || to_char(date_trunc('month',
 			least(now(), kube_reports_internal.history_ends()) AT TIME ZONE 'UTC'
 				- kube_reports.setting('history_retention')::interval), 'YYYY_MM')
 $$;
@@ -130,7 +130,7 @@ AS $$
 DECLARE
 	past		kube_reports_internal.store;
 	months		bigint := (SELECT count(*) FROM pg_inherits i
-		WHERE i.inhparent = 'kube_reports_internal.result_change'::regclass);
+		WHERE i.inhparent = 'kube_reports_internal.report_change'::regclass);
 	expired		boolean := false;
 BEGIN
 	SELECT s.* INTO past FROM kube_reports_internal.store s;
@@ -205,7 +205,7 @@ BEGIN
 				WHERE o.cluster_id = g.cluster_id
 						AND o.resource_type = g.resource_type AND o.namespace = g.namespace AND o.name = g.name)
 					OR EXISTS (SELECT FROM kube_reports_internal.result r WHERE r.origin = g.id)
-					OR EXISTS (SELECT FROM kube_reports_internal.result_change c WHERE c.origin = g.id) OFFSET 0) u
+					OR EXISTS (SELECT FROM kube_reports_internal.report_change c WHERE c.origin = g.id) OFFSET 0) u
 						ON true
 		WHERE g.ctid >= first AND g.ctid < behind;
 	removed := 0;
@@ -216,7 +216,7 @@ BEGIN
 				AND o.resource_type = g.resource_type
 				AND o.namespace = g.namespace AND o.name = g.name)
 			AND NOT EXISTS (SELECT FROM kube_reports_internal.result r WHERE r.origin = g.id)
-			AND NOT EXISTS (SELECT FROM kube_reports_internal.result_change c WHERE c.origin = g.id);
+			AND NOT EXISTS (SELECT FROM kube_reports_internal.report_change c WHERE c.origin = g.id);
 		GET DIAGNOSTICS removed = ROW_COUNT;
 	END IF;
 END
@@ -239,7 +239,8 @@ BEGIN
 		FROM kube_reports_internal.subject s
 			LEFT JOIN LATERAL (SELECT true AS used WHERE EXISTS (SELECT FROM kube_reports_internal.result r
 				WHERE r.subject = s.id)
-					OR EXISTS (SELECT FROM kube_reports_internal.result_change c WHERE c.subject = s.id) OFFSET 0) u
+					OR EXISTS (SELECT FROM kube_reports_internal.report_change c
+						WHERE c.subjects @> ARRAY[s.id]) OFFSET 0) u
 						ON true
 		WHERE s.ctid >= first AND s.ctid < behind;
 	removed := 0;
@@ -247,7 +248,8 @@ BEGIN
 		PERFORM kube_reports_internal.lock_store();
 		DELETE FROM kube_reports_internal.subject s WHERE s.id = ANY (candidates)
 			AND NOT EXISTS (SELECT FROM kube_reports_internal.result r WHERE r.subject = s.id)
-			AND NOT EXISTS (SELECT FROM kube_reports_internal.result_change c WHERE c.subject = s.id);
+			AND NOT EXISTS (SELECT FROM kube_reports_internal.report_change c
+						WHERE c.subjects @> ARRAY[s.id]);
 		GET DIAGNOSTICS removed = ROW_COUNT;
 	END IF;
 END

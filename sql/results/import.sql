@@ -45,7 +45,7 @@ BEGIN
 	PERFORM kube_reports_internal.finish_pending(p.lane, p.namespace, p.name)
 		FROM kube_reports_internal.result_pending p
 		WHERE p.lane = target.lane AND p.namespace = begin_import.namespace AND p.name = begin_import.name;
-	SELECT greatest(g.first_seen, (SELECT max(h.at) FROM kube_reports_internal.result_change h WHERE h.origin = g.id))
+	SELECT greatest(g.first_seen, (SELECT max(h.at) FROM kube_reports_internal.report_change h WHERE h.origin = g.id))
 		INTO newest
 		FROM kube_reports_internal.origin g
 		WHERE g.cluster_id = served AND g.resource_type = target.type_id

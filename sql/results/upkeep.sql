@@ -267,20 +267,32 @@ BEGIN
 				ORDER BY d.detail) w
 			WHERE t.ctid = w.place AND t.id = w.detail
 	), newest AS MATERIALIZED (
-		SELECT DISTINCT ON (c.origin, c.key) c.tableoid AS partition, c.ctid AS place, c.origin, c.key, c.at,
-			c.old_status, c.new_status
-		FROM kube_reports_internal.result_change c WHERE c.origin = ANY (origins)
-		ORDER BY c.origin, c.key, c.version DESC, c.at DESC
+		SELECT DISTINCT ON (c.origin, e.key) c.tableoid AS partition, c.ctid AS place, c.origin, e.key, c.at,
+			e.old_status, e.new_status
+		FROM kube_reports_internal.report_change c
+			CROSS JOIN LATERAL kube_reports_internal.unpacked_changes(c.keys, c.criteria, c.subjects, c.old_statuses,
+				c.new_statuses, c.gone_with, c.first_seen, c.old_since) e
+		WHERE c.origin = ANY (origins)
+		ORDER BY c.origin, e.key, c.version DESC, c.at DESC
+	), wrong AS MATERIALIZED (
+		-- The status of the document and of the row agree, and so do the times of the row and of the event.  So the
+		-- status of the event is wrong.
+		SELECT n.partition, n.place, array_agg(n.key) AS keys, array_agg(r.status) AS statuses
+		FROM newest n JOIN said d ON d.origin = n.origin AND d.key = n.key
+			CROSS JOIN LATERAL (SELECT r.status, r.since FROM kube_reports_internal.result r
+				WHERE r.origin = n.origin AND r.key = n.key LIMIT 1) r
+		WHERE r.status = d.status AND r.since = n.at AND n.new_status <> r.status
+			AND n.old_status IS DISTINCT FROM r.status
+		GROUP BY n.partition, n.place
 	)
-	-- The status of the document and of the row agree, and so do the times of the row and of the event.  So the status
-	-- of the event is wrong.
-	UPDATE kube_reports_internal.result_change c SET new_status = w.status
-		FROM (SELECT n.partition, n.place, r.status
-			FROM newest n JOIN said d ON d.origin = n.origin AND d.key = n.key
-				CROSS JOIN LATERAL (SELECT r.status, r.since FROM kube_reports_internal.result r
-					WHERE r.origin = n.origin AND r.key = n.key LIMIT 1) r
-			WHERE r.status = d.status AND r.since = n.at AND n.new_status <> r.status
-				AND n.old_status IS DISTINCT FROM r.status) w
+	UPDATE kube_reports_internal.report_change c
+		SET new_statuses = kube_reports_internal.packed(ARRAY(SELECT coalesce(x.status, e.new_status)
+			FROM kube_reports_internal.unpacked_changes(c.keys, c.criteria, c.subjects, c.old_statuses, c.new_statuses,
+					c.gone_with, c.first_seen, c.old_since) WITH ORDINALITY
+					e(key, criterion, subject, old_status, new_status, gone_with, first_seen, old_since, place)
+				LEFT JOIN unnest(w.keys, w.statuses) x(key, status) ON x.key = e.key
+			ORDER BY e.place))
+		FROM wrong w
 		WHERE c.tableoid = w.partition AND c.ctid = w.place;
 
 	WITH newest AS MATERIALIZED (
@@ -315,7 +327,7 @@ BEGIN
 		WHERE r.ctid = s.place AND ((r.cluster_id, r.namespace) <> (target.cluster_id, s.namespace)
 			OR s.witnessed IS NOT TRUE AND (r.first_seen, r.since) <> (s.noted_first_seen, s.noted_since));
 
-	UPDATE kube_reports_internal.result_change c SET cluster_id = target.cluster_id, namespace = g.namespace
+	UPDATE kube_reports_internal.report_change c SET cluster_id = target.cluster_id, namespace = g.namespace
 		FROM kube_reports_internal.origin g
 		WHERE g.id = ANY (origins) AND c.origin = g.id
 			AND (c.cluster_id, c.namespace) <> (target.cluster_id, g.namespace);
@@ -377,7 +389,7 @@ BEGIN
 		WHERE r.status IS DISTINCT FROM n.new_status AND (n.at IS NOT NULL OR r.since >= begins)
 	), drawn AS MATERIALIZED (
 		SELECT o.origin, nextval('kube_reports_internal.version_seq') AS version
-			FROM (SELECT DISTINCT l.origin FROM lacking l) o
+			FROM (SELECT DISTINCT l.origin FROM lacking l ORDER BY l.origin) o
 	), dated AS (
 		UPDATE kube_reports_internal.result r SET since = written_at FROM lacking l
 			WHERE r.ctid = l.place AND l.at = written_at
@@ -393,15 +405,20 @@ BEGIN
 			ON CONFLICT ON CONSTRAINT result_since_pkey DO UPDATE
 				SET first_seen = excluded.first_seen, since = excluded.since
 	)
-	INSERT INTO kube_reports_internal.result_change (at, version, origin, key, criterion, subject, actor, cluster_id,
-		old_status, new_status, namespace,
-			first_seen, old_since, settles_at, gone_with)
-		SELECT l.at, d.version, l.origin, l.key, l.criterion, l.subject, 0, target.cluster_id, l.old_status,
-			l.new_status, l.namespace,
-			CASE WHEN l.old_status IS NOT NULL OR l.first_seen <> l.at THEN l.first_seen END, l.old_since,
-			CASE WHEN l.new_status IS NULL THEN written_at END,
-			CASE WHEN l.new_status IS NULL AND l.origin NOT IN (SELECT s.origin FROM stored s) THEN 'r' END::"char"
-		FROM lacking l JOIN drawn d ON d.origin = l.origin;
+	INSERT INTO kube_reports_internal.report_change (at, version, origin, actor, settles_at, cluster_id, namespace, keys,
+		criteria, subjects, old_statuses, new_statuses, gone_with, first_seen, old_since)
+		SELECT l.at, min(d.version), l.origin, 0, max(CASE WHEN l.new_status IS NULL THEN written_at END),
+			target.cluster_id, min(l.namespace), array_agg(l.key),
+			kube_reports_internal.packed(array_agg(l.criterion)), kube_reports_internal.packed(array_agg(l.subject)),
+			kube_reports_internal.packed(array_agg(l.old_status)),
+			kube_reports_internal.packed(array_agg(l.new_status)),
+			kube_reports_internal.packed(array_agg(CASE WHEN l.new_status IS NULL
+				AND l.origin NOT IN (SELECT s.origin FROM stored s) THEN 'r' END::"char")),
+			kube_reports_internal.packed(array_agg(CASE WHEN l.old_status IS NOT NULL OR l.first_seen <> l.at
+				THEN l.first_seen END)),
+			kube_reports_internal.packed(array_agg(l.old_since))
+		FROM lacking l JOIN drawn d ON d.origin = l.origin
+		GROUP BY l.origin, l.at;
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.mend_history(integer, text[], text[])

@@ -58,8 +58,8 @@ AS $$
 		WHERE p.pronamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)
 			AND p.prokind IN ('f', 'a') AND p.proname IN (
 			-- Used by views and searches.
-			'total', 'status_name', 'excluded_from_score', 'string_at', 'value_at', 'is_report', 'checked_filter',
-				'filter_strings', 'filter_words', 'known_word',
+			'total', 'status_name', 'unpacked_changes', 'excluded_from_score', 'string_at', 'value_at', 'is_report',
+				'checked_filter', 'filter_strings', 'filter_words', 'known_word',
 			'status_words', 'severity_words', 'check_rows', 'warn_pending', 'find_results', 'find_resources',
 				'find_reports', 'find_exported', 'find_events',
 			'search_results', 'search_resources', 'export_results', 'export_events', 'reports_with_score', 'top',

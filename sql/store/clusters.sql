@@ -125,7 +125,7 @@ BEGIN
 	IF ids IS NOT NULL THEN
 		DELETE FROM kube_reports_internal.result_since s WHERE s.origin = ANY (ids);
 		DELETE FROM kube_reports_internal.result r WHERE r.origin = ANY (ids);
-		DELETE FROM kube_reports_internal.result_change c WHERE c.origin = ANY (ids);
+		DELETE FROM kube_reports_internal.report_change c WHERE c.origin = ANY (ids);
 		DELETE FROM kube_reports_internal.origin g WHERE g.id = ANY (ids);
 		RETURN true;
 	END IF;

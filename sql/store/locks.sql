@@ -255,7 +255,7 @@ DECLARE
 BEGIN
 	IF newest IS NULL THEN
 		newest := (SELECT h.at FROM kube_reports_internal.lane l
-			CROSS JOIN LATERAL (SELECT h.at FROM kube_reports_internal.result_change h WHERE h.cluster_id = l.cluster_id
+			CROSS JOIN LATERAL (SELECT h.at FROM kube_reports_internal.report_change h WHERE h.cluster_id = l.cluster_id
 				ORDER BY h.version DESC LIMIT 1) h
 			WHERE l.id = lane_time.lane);
 	END IF;

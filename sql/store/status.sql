@@ -23,7 +23,7 @@ CREATE VIEW kube_reports.status AS
 		pg_catalog.pg_total_relation_size('kube_reports_internal.change') AS log_bytes,
 		pg_catalog.pg_total_relation_size('kube_reports_internal.result') AS result_bytes,
 		(SELECT pg_catalog.sum(pg_catalog.pg_total_relation_size(t.relid))::bigint
-			FROM pg_catalog.pg_partition_tree('kube_reports_internal.result_change') t) AS history_bytes,
+			FROM pg_catalog.pg_partition_tree('kube_reports_internal.report_change') t) AS history_bytes,
 		(SELECT pg_catalog.sum(pg_catalog.pg_total_relation_size(t.relid))::bigint
 			FROM pg_catalog.unnest(ARRAY['kube_reports_internal.rollup', 'kube_reports_internal.rollup_policy',
 				'kube_reports_internal.rollup_delta', 'kube_reports_internal.rollup_daily',

@@ -264,7 +264,7 @@ BEGIN
 		WHERE g.cluster_id = OLD.id AND s.origin = g.id;
 	DELETE FROM kube_reports_internal.result r USING kube_reports_internal.origin g
 		WHERE g.cluster_id = OLD.id AND r.origin = g.id;
-	DELETE FROM kube_reports_internal.result_change c WHERE c.cluster_id = OLD.id;
+	DELETE FROM kube_reports_internal.report_change c WHERE c.cluster_id = OLD.id;
 	DELETE FROM kube_reports_internal.origin g WHERE g.cluster_id = OLD.id;
 	DELETE FROM kube_reports_internal.subject s WHERE s.cluster_id = OLD.id;
 	-- Wait for a fold in progress: its counts must not appear afterwards.

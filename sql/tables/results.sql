@@ -195,43 +195,68 @@ COMMENT ON TABLE kube_reports_internal.import_time IS 'lanes to which a state of
 
 ---- history ----
 
+-- A write changes many results of one report: a row with arrays costs a tenth of what a row for each result costs.  An
+-- array of one element stands for all results of the row, and a null for nulls (see packed()).  So a new report costs
+-- its keys and criteria, and little else.
+--
 -- make_history() makes the partitions, one for each month.  They are not members of the extension, because pg_dump
 -- would then skip them.  The table has neither key nor index: pg_restore would create them on the partitions a second
 -- time.
-CREATE TABLE kube_reports_internal.result_change (
+CREATE TABLE kube_reports_internal.report_change (
 	at			timestamptz NOT NULL,
 	version		bigint NOT NULL,
 	origin		bigint NOT NULL,
-	key			bigint NOT NULL,
-	criterion	bigint NOT NULL,
-	subject		bigint NOT NULL,
 	actor		bigint NOT NULL,
+	settles_at	timestamptz,
 	cluster_id	integer NOT NULL,
-	old_status	"char",
-	new_status	"char",
-	gone_with	"char",
 	namespace	text COLLATE "C" NOT NULL,
-	first_seen	timestamptz,
-	old_since	timestamptz,
-	settles_at	timestamptz
+	keys		bigint[] NOT NULL,
+	criteria	bigint[] NOT NULL,
+	subjects	bigint[] NOT NULL,
+	old_statuses "char"[],
+	new_statuses "char"[],
+	gone_with	"char"[],
+	first_seen	timestamptz[],
+	old_since	timestamptz[]
 ) PARTITION BY RANGE (at);
--- A primary key would be an index that only subscribers need.  Rows are seldom deleted, and only rebuild() updates
--- them.
-ALTER TABLE kube_reports_internal.result_change REPLICA IDENTITY FULL;
-COMMENT ON TABLE kube_reports_internal.result_change
-	IS 'history: every appearance, change of status and disappearance of a result; partitioned by month';
-COMMENT ON COLUMN kube_reports_internal.result_change.version IS 'resourceVersion of the report''s change';
-COMMENT ON COLUMN kube_reports_internal.result_change.old_status IS 'null: it appeared';
-COMMENT ON COLUMN kube_reports_internal.result_change.new_status IS 'null: it is gone';
-COMMENT ON COLUMN kube_reports_internal.result_change.gone_with
+-- A primary key would be an index that only subscribers need.  Rows are seldom deleted or updated: when results come
+-- back before settles_at, and by rebuild().
+ALTER TABLE kube_reports_internal.report_change REPLICA IDENTITY FULL;
+COMMENT ON TABLE kube_reports_internal.report_change IS 'history: the appearances, changes of status and '
+	'disappearances of results that a change of their report made, an element of each array for each; partitioned by '
+	'month; result_change has a row for each';
+COMMENT ON COLUMN kube_reports_internal.report_change.version IS 'resourceVersion of the report''s change';
+COMMENT ON COLUMN kube_reports_internal.report_change.settles_at IS 'of those that are gone: before this time they '
+	'may come back and be taken out of the row, so that readers do not count them yet; null: none is gone';
+COMMENT ON COLUMN kube_reports_internal.report_change.keys IS 'which results of the report';
+COMMENT ON COLUMN kube_reports_internal.report_change.criteria IS 'one element: of all results';
+COMMENT ON COLUMN kube_reports_internal.report_change.subjects IS 'one element: of all results';
+COMMENT ON COLUMN kube_reports_internal.report_change.old_statuses
+	IS 'null: it appeared; one element: of all results; no array: all appeared';
+COMMENT ON COLUMN kube_reports_internal.report_change.new_statuses
+	IS 'null: it is gone; one element: of all results; no array: all are gone';
+COMMENT ON COLUMN kube_reports_internal.report_change.gone_with
 	IS 'gone only: r: with its report, s: with all that the report said of its subject, while it says something of '
-		'others; null: alone';
-COMMENT ON COLUMN kube_reports_internal.result_change.first_seen IS 'when it had appeared; null where it appears. '
-	'With a null old_status: rebuild() has put the event in the place of some that were lost';
-COMMENT ON COLUMN kube_reports_internal.result_change.old_since
-	IS 'since when it had had the old status; null where there is none';
-COMMENT ON COLUMN kube_reports_internal.result_change.settles_at IS 'gone only: before this time the result may come '
-	'back and the row be taken back, so that readers do not count it yet';
+		'others; null: alone; one element: of all results; no array: all nulls';
+COMMENT ON COLUMN kube_reports_internal.report_change.first_seen IS 'when it had appeared; null where it appears. '
+	'With a null old status: rebuild() has put the event in the place of some that were lost. One element: of all '
+	'results; no array: all nulls';
+COMMENT ON COLUMN kube_reports_internal.report_change.old_since IS 'since when it had had the old status; null where '
+	'there is none; one element: of all results; no array: all nulls';
+
+CREATE VIEW kube_reports_internal.result_change AS
+	SELECT h.at, h.version, h.origin, e.key, e.criterion, e.subject, h.actor, h.cluster_id, e.old_status, e.new_status,
+		e.gone_with, h.namespace, e.first_seen, e.old_since,
+		CASE WHEN e.new_status IS NULL THEN h.settles_at END AS settles_at, h.old_statuses IS NOT NULL AS of_known
+	FROM kube_reports_internal.report_change h
+		CROSS JOIN LATERAL kube_reports_internal.unpacked_changes(h.keys, h.criteria, h.subjects, h.old_statuses,
+			h.new_statuses, h.gone_with, h.first_seen, h.old_since) e;
+COMMENT ON VIEW kube_reports_internal.result_change
+	IS 'history, one by one: every appearance (old_status null), change of status and disappearance (new_status null) '
+		'of a result, with the columns of report_change';
+COMMENT ON COLUMN kube_reports_internal.result_change.of_known
+	IS 'false: old_status is null, in all events of this change of the report. Readers that ask for it do not unpack '
+		'what new reports have said, which is most of history';
 
 ---- counts ----
 

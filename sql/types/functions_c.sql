@@ -201,6 +201,24 @@ COMMENT ON FUNCTION kube_reports_internal.field_hash(text[])
 	IS 'the first eight bytes of the SHA-256 hash of the fields, each preceded by its length in bytes as four bytes; a '
 		'null is empty';
 
+CREATE FUNCTION kube_reports_internal.packed(elements anyarray) RETURNS anyarray
+	AS 'MODULE_PATHNAME', 'sql_packed' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION kube_reports_internal.packed(anyarray)
+	IS 'an array (of bigint, timestamptz or "char") as report_change has it: one element where all are the same, null '
+		'where all are null';
+
+CREATE FUNCTION kube_reports_internal.unpacked_changes(keys bigint[], criteria bigint[], subjects bigint[],
+		old_statuses "char"[], new_statuses "char"[], gone_withs "char"[], first_seens timestamptz[],
+			old_sinces timestamptz[],
+		OUT key bigint, OUT criterion bigint, OUT subject bigint, OUT old_status "char", OUT new_status "char",
+			OUT gone_with "char", OUT first_seen timestamptz, OUT old_since timestamptz)
+			RETURNS SETOF record
+	AS 'MODULE_PATHNAME', 'sql_unpacked_changes' LANGUAGE C IMMUTABLE PARALLEL SAFE ROWS 10;
+COMMENT ON FUNCTION kube_reports_internal.unpacked_changes(bigint[], bigint[], bigint[], "char"[], "char"[], "char"[],
+	timestamptz[], timestamptz[])
+	IS 'the events in a row of report_change, in the order of the arrays: one element of the keys for each; one '
+		'element of another array stands for all';
+
 ---- aggregation ----
 
 CREATE FUNCTION kube_reports_internal.count_summary(body kube_reports.report, OUT counted kube_reports.report,

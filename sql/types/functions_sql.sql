@@ -296,6 +296,41 @@ COMMENT ON FUNCTION kube_reports_internal.field_hash(text[])
 	IS 'the first eight bytes of the SHA-256 hash of the fields, each preceded by its length in bytes as four bytes; a '
 		'null is empty';
 
+CREATE FUNCTION kube_reports_internal.packed(elements anyarray) RETURNS anyarray
+LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	RETURN CASE WHEN cardinality(elements) = 0 OR cardinality(array_remove(elements, elements[1])) > 0 THEN elements
+		WHEN elements[1] IS NOT NULL THEN elements[1:1] END;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.packed(anyarray)
+	IS 'an array (of bigint, timestamptz or "char") as report_change has it: one element where all are the same, null '
+		'where all are null';
+
+CREATE FUNCTION kube_reports_internal.unpacked_changes(keys bigint[], criteria bigint[], subjects bigint[],
+		old_statuses "char"[], new_statuses "char"[], gone_withs "char"[], first_seens timestamptz[],
+			old_sinces timestamptz[],
+		OUT key bigint, OUT criterion bigint, OUT subject bigint, OUT old_status "char", OUT new_status "char",
+			OUT gone_with "char", OUT first_seen timestamptz, OUT old_since timestamptz)
+			RETURNS SETOF record
+LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 10
+BEGIN ATOMIC
+	SELECT keys[n.n], CASE cardinality(criteria) WHEN 1 THEN criteria[1] ELSE criteria[n.n] END,
+		CASE cardinality(subjects) WHEN 1 THEN subjects[1] ELSE subjects[n.n] END,
+		CASE cardinality(old_statuses) WHEN 1 THEN old_statuses[1] ELSE old_statuses[n.n] END,
+		CASE cardinality(new_statuses) WHEN 1 THEN new_statuses[1] ELSE new_statuses[n.n] END,
+		CASE cardinality(gone_withs) WHEN 1 THEN gone_withs[1] ELSE gone_withs[n.n] END,
+		CASE cardinality(first_seens) WHEN 1 THEN first_seens[1] ELSE first_seens[n.n] END,
+		CASE cardinality(old_sinces) WHEN 1 THEN old_sinces[1] ELSE old_sinces[n.n] END
+	FROM generate_series(1, cardinality(keys)) n(n) ORDER BY n.n;
+END;
+COMMENT ON FUNCTION kube_reports_internal.unpacked_changes(bigint[], bigint[], bigint[], "char"[], "char"[], "char"[],
+	timestamptz[], timestamptz[])
+	IS 'the events in a row of report_change, in the order of the arrays: one element of the keys for each; one '
+		'element of another array stands for all';
+
 CREATE FUNCTION kube_reports_internal.count_summary(body kube_reports.report, OUT counted kube_reports.report,
 	OUT found kube_reports.report)
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
