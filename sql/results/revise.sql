@@ -116,11 +116,15 @@ BEGIN
 			SELECT n.origin, n.key, n.first_seen, found.at FROM unnest(found.results) n WHERE n.old_status <> n.status
 			ON CONFLICT ON CONSTRAINT result_since_pkey DO UPDATE
 				SET first_seen = excluded.first_seen, since = excluded.since;
-		INSERT INTO kube_reports_internal.result_change (at, version, origin, key, criterion, subject, actor,
-			cluster_id, old_status, new_status, namespace, first_seen, old_since)
-			SELECT found.at, n.version, n.origin, n.key, n.criterion, n.subject, n.actor, found.cluster_id,
-				n.old_status, n.status, n.namespace, n.first_seen, n.since
-			FROM unnest(found.results) n WHERE n.old_status <> n.status;
+		INSERT INTO kube_reports_internal.report_change (at, version, origin, actor, cluster_id, namespace, keys,
+			criteria, subjects, old_statuses, new_statuses, first_seen, old_since)
+			SELECT found.at, min(n.version), n.origin, min(n.actor), found.cluster_id, min(n.namespace),
+				array_agg(n.key), kube_reports_internal.packed(array_agg(n.criterion)),
+				kube_reports_internal.packed(array_agg(n.subject)),
+				kube_reports_internal.packed(array_agg(n.old_status)),
+				kube_reports_internal.packed(array_agg(n.status)),
+				kube_reports_internal.packed(array_agg(n.first_seen)), kube_reports_internal.packed(array_agg(n.since))
+			FROM unnest(found.results) n WHERE n.old_status <> n.status GROUP BY n.origin;
 	END IF;
 	RETURN true;
 END
