@@ -677,6 +677,19 @@ def bench_watch(bench):
             seen["bytes"] / seen["seconds"] / 1e6, "/s; MB", None, "reported", None)
 
 
+def bench_feed(bench):
+    """feed: 64 watchers at 8 workers: how often an event is rendered that each of these delivers."""
+    proxy = bench.stack.proxy(flags=["--workers=8", "--database-connections=40"])
+    rendered = ("kube_reports_feed_events_rendered_total", "kube_reports_watch_events_rendered_total")
+    before, writes = sum(map(proxy.metric, rendered)), int(50 * seconds(10))
+    seen = watchers(bench, [proxy.port], "--watchers=64", f"--writes={writes}", "--rate=50")
+    each = (sum(map(proxy.metric, rendered)) - before) / writes
+    whole = not seen["failed"] and seen["writes"] == writes and seen["missing"] == seen["doubled"] == seen["ended"] == 0
+    row("feed", "64 watchers, 8 workers: renderings of an event", each, None, "", None, "at most 1.02, none missed",
+        whole and each <= 1.02, **seen)
+    proxy.stop()
+
+
 def bench_idle(bench):
     """idle-watch: memory of the proxy for a watch that nothing happens to."""
     count = scaled(5000, 200)
@@ -847,7 +860,7 @@ def bench_sizing(bench):
 
 BENCHMARKS = {"list": bench_list, "create": bench_create, "results": bench_results, "disk": bench_disk, "turnover": bench_turnover,
               "analytics": bench_analytics, "score": bench_score, "questions": bench_questions, "page": bench_page,
-              "lookup": bench_lookup, "watch": bench_watch, "idle": bench_idle, "growth": bench_growth, "backlog": bench_backlog,
+              "lookup": bench_lookup, "watch": bench_watch, "feed": bench_feed, "idle": bench_idle, "growth": bench_growth, "backlog": bench_backlog,
               "sizing": bench_sizing}
 
 

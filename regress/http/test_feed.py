@@ -19,6 +19,7 @@ def watches_of_each_worker(streams, proxy, path, **query):
     watches, workers = [], len(proxy.workers())
     while proxy.metric("kube_reports_feeds") < workers:
         watches.append(streams.enter_context(proxy.api().watch(path, **query)))
+        assert watches[-1].code == 200
         assert len(watches) < 400
     return watches
 
@@ -37,6 +38,14 @@ def worker_of(proxy, watch):
                 if os.readlink(f"/proc/{pid}/fd/{number}") == f"socket:[{inode}]":
                     return pid
     raise AssertionError("no worker has the connection")
+
+
+def resumed(proxy, path, version):
+    """A watch from a version; a worker that has just started may say that it is not ready."""
+    def begun():
+        watch = proxy.api().watch(path, resourceVersion=version)
+        return watch if watch.code == 200 else None
+    return until(begun, 20, "a watch")
 
 
 def start_of(api, ns):
@@ -162,7 +171,7 @@ def test_worker_dies(stack, ns):
         for watch in ended:
             events = watch.end()
             version = events[-1][1]["metadata"]["resourceVersion"] if events else start
-            seen[streams.enter_context(proxy.api().watch(path, resourceVersion=version))] = \
+            seen[streams.enter_context(resumed(proxy, path, version))] = \
                 [(kind, document["metadata"]["name"]) for kind, document in events]
         written = writer.count
         until(lambda: writer.count > written + 20, 60, "some writes")
@@ -174,6 +183,7 @@ def test_worker_dies(stack, ns):
             assert events == expected[:len(events)]
             watch.expect(*expected[len(events):])
         # The worker that replaces it has a feed of its own.
+        proxy.wait_ready()
         with contextlib.ExitStack() as more:
             later = watches_of_each_worker(more, proxy, path, resourceVersion=start_of(api, ns))
             api.create(POLR, report("last"), ns)
@@ -182,7 +192,7 @@ def test_worker_dies(stack, ns):
 
 
 def test_worker_stops(stack, ns):
-    """A worker that stands still while more is written than the ring holds: others see all at once, it sees all later"""
+    """A worker stands still while more is written than the ring holds: others see all at once, it sees all later"""
     proxy = stack.proxy(flags=["--workers=2", "--database-connections=15"])
     api, path = stack.first.api(), path_of(POLR, ns)
     large = [result(message="x" * 200000)]
