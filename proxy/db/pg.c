@@ -41,6 +41,7 @@
 #define INTERRUPT_MS 2000		/* how long cancelling may take before the connection is closed */
 #define READ_LOCK_TIMEOUT "3s"	/* the functions have their own for writes; this one is for what precedes them */
 #define WRITE_LOCK_TIMEOUT "5s"
+#define UPKEEP_LOCK_TIMEOUT "0" /* steps that must not wait have their own */
 #define BACK_OFF_MIN_MS 100
 #define BACK_OFF_MAX_MS 2000
 #define BACK_OFF_SETUP_MS 5000	/* when an operator must first set up the server */
@@ -863,8 +864,8 @@ pg_start_upkeep(void)
 {
 	PgTarget   *target = pg_target_new(config.database, false, names_resolved, &reads);
 
-	pool_start(&reads, config.database, target, 1, 0, GAUGE_DB_UPKEEP, NULL);
-	pool_start(&writes, config.database, target, 1, 0, GAUGE_DB_UPKEEP, NULL);
+	pool_start(&reads, config.database, target, 1, 0, GAUGE_DB_UPKEEP, UPKEEP_LOCK_TIMEOUT);
+	pool_start(&writes, config.database, target, 1, 0, GAUGE_DB_UPKEEP, UPKEEP_LOCK_TIMEOUT);
 	loop_timer_start(&sweep_timer, SWEEP_MS, sweep, NULL);
 }
 

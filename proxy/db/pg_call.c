@@ -20,6 +20,7 @@
 #include "base/config.h"
 #include "base/loop.h"
 #include "base/metrics.h"
+#include "db/pg_settings.h"
 
 #define OID_BYTEA 17
 #define OID_INT4 23
@@ -31,14 +32,7 @@ const PgStatementText pg_statements[PG_STATEMENT_COUNT] = {
 	 * sessions.
 	 */
 	[PG_WHO] = {"who", "SELECT pg_catalog.pg_backend_pid()", 1, true, false, true},
-	[PG_SETTINGS] = {"settings",
-		"SELECT pg_catalog.set_config('application_name', 'kube-reports-proxy', false),"
-		" pg_catalog.set_config('idle_in_transaction_session_timeout', '5s', false),"
-		" pg_catalog.set_config('client_connection_check_interval', '1s', false),"
-		" pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', false),"
-		" pg_catalog.set_config('jit', 'off', false),"
-		" pg_catalog.set_config('lock_timeout', coalesce($1::text, pg_catalog.current_setting('lock_timeout')), false)",
-	1, true, false, true},
+	[PG_SETTINGS] = {"settings", PG_SET_ROWS(PG_EXPECTED_SETTINGS "," PG_PROXY_SETTINGS), 1, true, false, true},
 	[PG_HELLO] = {"hello",
 		"SELECT h.generation, h.store, pg_catalog.current_setting('transaction_read_only')::boolean,"
 		" h.oldest_protocol, h.newest_protocol,"

@@ -72,7 +72,7 @@ struct PgConnection
 struct Pool
 {
 	const char *database;		/* connection string */
-	const char *lock_timeout;	/* NULL: the server's own */
+	const char *lock_timeout;
 	bool		standby;
 	bool		for_writes;
 	PgTarget   *target;			/* NULL: there is nothing to resolve */

@@ -261,10 +261,7 @@ connection_set_up(Connection *connection)
 	PgCall	   *settings = pg_call_new(PG_SETTINGS);
 	PgCall	   *hello = pg_call_new(PG_HELLO);
 
-	if (connection->pool->lock_timeout != NULL)
-		pg_add_text(settings, connection->pool->lock_timeout);
-	else
-		pg_add_null(settings);
+	pg_add_text(settings, connection->pool->lock_timeout);
 	pg_add_text(hello, config.cluster_name != NULL ? config.cluster_name : "");
 	pg_add_int4(hello, PROTOCOL_NEWEST);
 	greet_with(connection, settings, connection_set);

@@ -13,6 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "db/pg_settings.h"
+
 /* Five attempts, one second apart: a restart of the server takes no longer. */
 #define ATTEMPTS 5
 
@@ -66,10 +68,10 @@ session_prepare(PgSession *session)
 	bool		done;
 
 	PQsetNoticeProcessor(session->conn, ignore_notice, NULL);
-	if (!session->read_only)
-		return true;
-	result = PQexec(session->conn, "SET default_transaction_read_only = on");
-	done = PQresultStatus(result) == PGRES_COMMAND_OK;
+	/* A database that is only read is not ours. */
+	result = PQexec(session->conn, session->read_only ? "SET default_transaction_read_only = on" :
+					PG_SET_ROWS(PG_EXPECTED_SETTINGS));
+	done = PQresultStatus(result) == (session->read_only ? PGRES_COMMAND_OK : PGRES_TUPLES_OK);
 	PQclear(result);
 	return done;
 }

@@ -3,6 +3,7 @@ A database in trouble: locked, full, read-only, out of connections, slow, its na
 served, nothing acknowledged is lost.
 """
 
+import contextlib
 import os
 import pathlib
 import secrets
@@ -234,6 +235,52 @@ def test_read_only(own_stack, ns):
     until(lambda: api.post(path, report("r2")).code == 201, 30, "a write")
     watch.expect(("ADDED", "r2"))
     watch.close()
+
+
+def test_settings_of_a_role(own_stack, ns):
+    """
+    Whatever a DBA has set for the proxy's role or the database: writes, reads that wait for a lock and upkeep go on,
+    and idle sessions stay
+    """
+    database = own_stack.begin().database
+    database.psql("""
+        ALTER DATABASE kube_reports SET default_transaction_isolation = 'serializable';
+        ALTER DATABASE kube_reports SET timezone = 'Asia/Kathmandu';
+        ALTER ROLE kube_reports_proxy SET default_transaction_isolation = 'repeatable read';
+        ALTER ROLE kube_reports_proxy SET statement_timeout = '300ms';
+        ALTER ROLE kube_reports_proxy SET lock_timeout = '200ms';
+        ALTER ROLE kube_reports_proxy SET idle_session_timeout = '400ms';
+        ALTER ROLE kube_reports_proxy SET exit_on_error = on;
+        ALTER ROLE kube_reports_proxy SET row_security = off;
+        ALTER ROLE kube_reports_proxy SET standard_conforming_strings = off;
+        ALTER ROLE kube_reports_proxy SET datestyle = 'German'""", user="postgres")
+    proxy = own_stack.proxy(flags=["--workers=1"])
+    api, path = proxy.api(), path_of(POLR, ns)
+    stored = api.create(POLR, report("r0"), ns)
+    watch = api.watch(path, resourceVersion=stored["metadata"]["resourceVersion"])
+    assert api.patch(path + "/r0", {"metadata": {"labels": {"a": "b"}}}).code == 200
+    watch.expect(("MODIFIED", "r0"))
+    assert api.delete(path + "/r0").code == 200
+    watch.expect(("DELETED", "r0"))
+    api.create(POLR, report("r1"), ns)
+
+    def long_idle():
+        return set(database.psql("SELECT pid FROM pg_stat_activity WHERE usename = 'kube_reports_proxy' "
+                                 "AND state = 'idle' AND clock_timestamp() - state_change > '1 s'",
+                                 user="postgres").split())
+    until(long_idle, 20, "a session that has been idle for longer than idle_session_timeout")
+    with contextlib.closing(psycopg2.connect(database.connection("postgres"))) as locker:
+        locker.cursor().execute("LOCK TABLE kube_reports.object IN ACCESS EXCLUSIVE MODE")
+        answers = []
+        reader = threading.Thread(target=lambda: answers.append(api.get(path + "/r1")))
+        reader.start()
+        until(lambda: database.psql("SELECT 1 FROM pg_stat_activity WHERE usename = 'kube_reports_proxy' AND "
+                                    "wait_event_type = 'Lock' AND clock_timestamp() - query_start > '1 s'",
+                                    user="postgres"), 10, "a read to wait longer than both time-outs")
+        locker.rollback()
+        reader.join()
+    assert [answer.code for answer in answers] == [200]
+    until(lambda: proxy.metric("kube_reports_upkeep_last_success_timestamp_seconds"), 20, "a step of upkeep")
 
 
 def test_no_connections_left(own_stack, ns):
