@@ -40,7 +40,8 @@ BEGIN
 		WHERE o.name = 'alone';
 	UPDATE kube_reports.object o SET version = given, body = pg_temp.body(results) WHERE o.name = 'alone';
 	DELETE FROM kube_reports.object o WHERE removed AND o.name = 'alone';
-	SELECT kube_reports_internal.revise_results(l.id, '{ns}', '{alone}', ARRAY[given], ARRAY[given]) INTO revised
+	SELECT kube_reports_internal.revise_results(l.id, ROW(l.cluster_id, t.id, t.mapping_id, t.mapping, false, true),
+			now(), '{ns}', '{alone}', ARRAY[given], ARRAY[given]) INTO revised
 		FROM kube_reports_internal.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type
 		WHERE t.plural = 'policyreports';
 	PERFORM set_config('kube_reports_internal.api_write', '', true);

@@ -77,6 +77,17 @@ RETURN CASE status WHEN 'p' THEN 'pass' WHEN 'w' THEN 'warn' WHEN 'f' THEN 'fail
 COMMENT ON FUNCTION kube_reports_internal.status_name("char")
 	IS 'a status by its letter: pass, warn, fail, error, skip; null for none';
 
+CREATE TYPE kube_reports_internal.derivation AS (
+	cluster_id	integer,
+	resource_type integer,
+	mapping_id	bigint,
+	mapping		kube_reports.report,
+	restoring	boolean,
+	usual		boolean
+);
+COMMENT ON TYPE kube_reports_internal.derivation
+	IS 'what record_results() knows of a lane; usual: its results are not being made again, and no past is imported';
+
 -- The arguments give the keys of the reports, and the first and last versions of their changes.  A null version means
 -- that nothing changed: the results are made again from the documents, and history stays as it is.  One statement sees
 -- one snapshot and can use the extracted results for every table.  Because the plan is kept, stored rows are probed one
@@ -434,8 +445,8 @@ COMMENT ON FUNCTION kube_reports_internal.count_restored(integer, text[], text[]
 
 -- Most writes create reports.  Then all results are new and have no rows and no history.  This function makes the same
 -- rows as apply_results(), without the lookups of old rows.
-CREATE FUNCTION kube_reports_internal.apply_new_results(lane integer, namespaces text[], names text[],
-	versions bigint[]) RETURNS void
+CREATE FUNCTION kube_reports_internal.apply_new_results(lane integer, target kube_reports_internal.derivation,
+	written_at timestamptz, namespaces text[], names text[], versions bigint[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 -- The plan is kept and may have been made for an empty store: probe stored rows by index, hash the statement's own
@@ -446,16 +457,7 @@ SET enable_mergejoin = off
 SET enable_hashjoin = on
 SET jit = off
 AS $$
-DECLARE
-	written_at	timestamptz := coalesce((SELECT i.at FROM kube_reports_internal.import_time i
-		WHERE i.lane = apply_new_results.lane),
-		(SELECT c.at FROM kube_reports_internal.change c WHERE c.lane = apply_new_results.lane
-			AND c.version = (SELECT max(v.version) FROM unnest(versions) v(version)) LIMIT 1));
-	target		record;
 BEGIN
-	SELECT l.cluster_id, l.resource_type, t.mapping_id, t.mapping INTO target
-		FROM kube_reports_internal.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type
-			WHERE l.id = apply_new_results.lane;
 	PERFORM kube_reports.make_history(written_at);
 
 	WITH entry AS MATERIALIZED (
@@ -539,7 +541,8 @@ BEGIN
 		FROM added a GROUP BY a.origin;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.apply_new_results(integer, text[], text[], bigint[])
+COMMENT ON FUNCTION kube_reports_internal.apply_new_results(integer, kube_reports_internal.derivation, timestamptz,
+	text[], text[], bigint[])
 	IS 'apply_results() of reports that have just been created and that no origin is known of; the type''s results are '
 		'current';
 
@@ -559,10 +562,10 @@ DECLARE
 	max_changes CONSTANT integer := 256;
 	costly CONSTANT integer := kube_reports_internal.costly_bytes();
 	first_version CONSTANT bigint := after_version;
-	target		record;
+	target		kube_reports_internal.derivation;
 	step		record;
 BEGIN
-	SELECT l.cluster_id, l.resource_type, b.restoring IS TRUE AS restoring,
+	SELECT l.cluster_id, l.resource_type, t.mapping_id, t.mapping, b.restoring IS TRUE AS restoring,
 			b.lane IS NULL AND NOT EXISTS (SELECT FROM kube_reports_internal.import_time i WHERE i.lane = l.id) AS usual
 		INTO target
 		FROM kube_reports_internal.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type
@@ -575,10 +578,10 @@ BEGIN
 	LOOP
 		-- Several changes of one report count as one change: from the state before the first to the current state.
 		WITH changed AS (
-			SELECT c.namespace, c.name, min(c.version) AS first, max(c.version) AS last, count(*) AS changes,
-				bool_and(c.operation = 'A') AS created,
+			SELECT c.namespace, c.name, min(c.version) AS first, max(c.version) AS last,
+				count(*) AS changes, max(c.at) AS at, bool_and(c.operation = 'A') AS created,
 				max(coalesce(kube_reports.document_size(c.old_body), 0)) AS old_size
-			FROM (SELECT c.namespace, c.name, c.version, c.operation, c.old_body FROM kube_reports_internal.change c
+			FROM (SELECT c.namespace, c.name, c.version, c.operation, c.old_body, c.at FROM kube_reports_internal.change c
 				WHERE c.lane = record_results.lane AND c.version > after_version ORDER BY c.version LIMIT max_changes) c
 			GROUP BY c.namespace, c.name
 		), sized AS (
@@ -603,7 +606,7 @@ BEGIN
 				array_agg(k.namespace ORDER BY k.last) FILTER (WHERE k.later) AS later_namespaces,
 				array_agg(k.name ORDER BY k.last) FILTER (WHERE k.later) AS later_names,
 				array_agg(k.first ORDER BY k.last) FILTER (WHERE k.later) AS later_firsts,
-				max(k.last) AS last, sum(k.changes) AS changes,
+				max(k.last) AS last, sum(k.changes) AS changes, (array_agg(k.at ORDER BY k.last DESC))[1] AS at,
 				bool_and(k.created) AND NOT bool_or(EXISTS (SELECT FROM kube_reports_internal.origin g
 					WHERE g.cluster_id = target.cluster_id
 					AND g.resource_type = target.resource_type AND g.namespace = k.namespace
@@ -624,10 +627,12 @@ BEGIN
 		IF step.names IS NULL THEN
 			NULL;
 		ELSIF step.all_new THEN
-			PERFORM kube_reports_internal.apply_new_results(record_results.lane, step.namespaces,
-				step.names, step.lasts);
-		ELSIF NOT target.usual OR NOT kube_reports_internal.revise_results(record_results.lane, step.namespaces,
-			step.names, step.firsts, step.lasts) THEN
+			PERFORM kube_reports_internal.apply_new_results(record_results.lane, target,
+				coalesce((SELECT i.at FROM kube_reports_internal.import_time i
+					WHERE NOT target.usual AND i.lane = record_results.lane), step.at),
+				step.namespaces, step.names, step.lasts);
+		ELSIF NOT target.usual OR NOT kube_reports_internal.revise_results(record_results.lane, target, step.at,
+			step.namespaces, step.names, step.firsts, step.lasts) THEN
 			PERFORM kube_reports_internal.apply_results(record_results.lane, step.namespaces, step.names,
 				step.firsts, step.lasts);
 		END IF;

@@ -31,8 +31,8 @@ CREATE TYPE kube_reports_internal.revised_result AS (
 COMMENT ON TYPE kube_reports_internal.revised_result IS 'a stored result and what it becomes: see revise_results()';
 
 -- The caller holds the lane's lock, so that the rows stay where they were found.
-CREATE FUNCTION kube_reports_internal.revise_results(lane integer, namespaces text[], names text[], firsts bigint[],
-	lasts bigint[]) RETURNS boolean
+CREATE FUNCTION kube_reports_internal.revise_results(lane integer, target kube_reports_internal.derivation,
+	written_at timestamptz, namespaces text[], names text[], firsts bigint[], lasts bigint[]) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 -- The plan is kept and may have been made for an empty store: probe stored rows by index.
@@ -64,26 +64,22 @@ BEGIN
 					<> (d.criterion, d.subject, d.detail, d.status, d.native_status, d.score)) AS results,
 			bool_or(d.status <> r.status) AS statuses,
 			bool_or((r.criterion, r.subject, r.status, r.native_status)
-				<> (d.criterion, d.subject, d.status, d.native_status)) AS counts,
-			(array_agg(c.at ORDER BY k.last DESC))[1] AS at, min(l.cluster_id) AS cluster_id
+				<> (d.criterion, d.subject, d.status, d.native_status)) AS counts
 		INTO found
-		FROM kube_reports_internal.lane l
-			JOIN kube_reports.resource_type t ON t.id = l.resource_type
-			CROSS JOIN unnest(namespaces, names, firsts, lasts) k(namespace, name, first, last)
-			LEFT JOIN LATERAL (SELECT c.at, kube_reports_internal.field_hash('actor', c.actor) AS actor_id,
+		FROM unnest(namespaces, names, firsts, lasts) k(namespace, name, first, last)
+			LEFT JOIN LATERAL (SELECT kube_reports_internal.field_hash('actor', c.actor) AS actor_id,
 					c.old_metadata, c.old_body FROM kube_reports_internal.change c
-				WHERE c.lane = l.id AND c.version = k.last LIMIT 1) c ON true
+				WHERE c.lane = revise_results.lane AND c.version = k.last LIMIT 1) c ON true
 			LEFT JOIN LATERAL (SELECT o.metadata, o.body FROM kube_reports.object o
-				WHERE o.cluster_id = l.cluster_id AND o.resource_type = l.resource_type
+				WHERE o.cluster_id = target.cluster_id AND o.resource_type = target.resource_type
 					AND o.namespace = k.namespace AND o.name = k.name AND o.version = k.last LIMIT 1) o ON true
 			LEFT JOIN LATERAL (SELECT g.id FROM kube_reports_internal.origin g
-				WHERE g.cluster_id = l.cluster_id AND g.resource_type = l.resource_type
+				WHERE g.cluster_id = target.cluster_id AND g.resource_type = target.resource_type
 					AND g.namespace = k.namespace AND g.name = k.name LIMIT 1) g ON true
-			LEFT JOIN LATERAL kube_reports_internal.result_difference(t.mapping_id, t.mapping, l.cluster_id,
-				c.old_metadata, c.old_body, o.metadata, o.body) d ON true
+			LEFT JOIN LATERAL kube_reports_internal.result_difference(target.mapping_id, target.mapping,
+				target.cluster_id, c.old_metadata, c.old_body, o.metadata, o.body) d ON true
 			LEFT JOIN LATERAL (SELECT r.ctid AS place, r.* FROM kube_reports_internal.result r
-				WHERE r.origin = g.id AND r.key = d.key LIMIT 1) r ON true
-		WHERE l.id = revise_results.lane;
+				WHERE r.origin = g.id AND r.key = d.key LIMIT 1) r ON true;
 	IF NOT found.fits THEN
 		RETURN false;
 	END IF;
@@ -93,13 +89,13 @@ BEGIN
 
 	UPDATE kube_reports_internal.result r
 		SET criterion = n.criterion, subject = n.subject, detail = n.detail, score = n.score, status = n.status,
-			native_status = n.native_status, since = CASE WHEN n.old_status = n.status THEN r.since ELSE found.at END
+			native_status = n.native_status, since = CASE WHEN n.old_status = n.status THEN r.since ELSE written_at END
 		FROM unnest(found.results) n
 		WHERE r.ctid = n.place;
 	IF found.counts THEN
 		INSERT INTO kube_reports_internal.rollup_delta (cluster_id, day, namespace, kind, criteria, statuses,
 			native_statuses, counts)
-			SELECT found.cluster_id, (found.at AT TIME ZONE 'UTC')::date, d.namespace, d.kind,
+			SELECT target.cluster_id, (written_at AT TIME ZONE 'UTC')::date, d.namespace, d.kind,
 				array_agg(d.criterion), array_agg(d.status), array_agg(d.native_status), array_agg(d.count)
 			FROM (SELECT n.namespace, c.criterion, c.kind, c.status, c.native_status, sum(c.count) AS count
 				FROM unnest(found.results) n
@@ -111,14 +107,14 @@ BEGIN
 			GROUP BY d.namespace, d.kind;
 	END IF;
 	IF found.statuses THEN
-		PERFORM kube_reports.make_history(found.at);
+		PERFORM kube_reports.make_history(written_at);
 		INSERT INTO kube_reports_internal.result_since AS s (origin, key, first_seen, since)
-			SELECT n.origin, n.key, n.first_seen, found.at FROM unnest(found.results) n WHERE n.old_status <> n.status
+			SELECT n.origin, n.key, n.first_seen, written_at FROM unnest(found.results) n WHERE n.old_status <> n.status
 			ON CONFLICT ON CONSTRAINT result_since_pkey DO UPDATE
 				SET first_seen = excluded.first_seen, since = excluded.since;
 		INSERT INTO kube_reports_internal.report_change (at, version, origin, actor, cluster_id, namespace, keys,
 			criteria, subjects, old_statuses, new_statuses, first_seen, old_since)
-			SELECT found.at, min(n.version), n.origin, min(n.actor), found.cluster_id, min(n.namespace),
+			SELECT written_at, min(n.version), n.origin, min(n.actor), target.cluster_id, min(n.namespace),
 				array_agg(n.key), kube_reports_internal.packed(array_agg(n.criterion)),
 				kube_reports_internal.packed(array_agg(n.subject)),
 				kube_reports_internal.packed(array_agg(n.old_status)),
@@ -129,6 +125,7 @@ BEGIN
 	RETURN true;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.revise_results(integer, text[], text[], bigint[], bigint[])
+COMMENT ON FUNCTION kube_reports_internal.revise_results(integer, kube_reports_internal.derivation, timestamptz, text[],
+	text[], bigint[], bigint[])
 	IS 'apply_results() of reports whose updates let no result appear or go, with texts that are known; false: they '
 		'are others, and nothing was done';

@@ -101,6 +101,7 @@ DECLARE
 	bases		bigint[];
 	times		timestamptz[];
 	inserting	boolean[];
+	storing		boolean;
 	written_at	timestamptz;
 	newest		bigint;
 	first_version bigint;
@@ -108,8 +109,8 @@ DECLARE
 	taken		integer[];
 	again		record;
 BEGIN
-	PERFORM kube_reports_internal.require_read_committed();
-	PERFORM kube_reports_internal.commit_durably();
+	-- Each statement of its own costs as much as some rows: what need not be apart is in one.
+	PERFORM kube_reports_internal.require_read_committed(), kube_reports_internal.commit_durably();
 
 	SELECT * INTO target FROM kube_reports_internal.resolve(cluster, first->>'group', first->>'version',
 		first->>'resource', caller);
@@ -133,8 +134,9 @@ BEGIN
 			array_agg(CASE WHEN coalesce(d.action, a.action) IN ('i', 'u')
 				THEN kube_reports_internal.evaluated_at(target.mapping_id, target.mapping,
 				coalesce(d.metadata, a.metadata), coalesce(d.body, a.body)) END ORDER BY i.position),
-			array_agg(coalesce(a.action = 'i', false) ORDER BY i.position)
-		INTO outcomes, definitions, bases, times, inserting
+			array_agg(coalesce(a.action = 'i', false) ORDER BY i.position),
+			bool_or(NOT c.costs AND coalesce(d.action, a.action) <> 'n')
+		INTO outcomes, definitions, bases, times, inserting, storing
 		FROM ROWS FROM (unnest(requests), unnest(bodies)) WITH ORDINALITY i(request, document, position)
 			CROSS JOIN LATERAL (SELECT CASE WHEN i.position = 1 THEN first
 				ELSE i.request::jsonb END AS asked OFFSET 0) r
@@ -163,11 +165,12 @@ BEGIN
 	END IF;
 
 	-- A batch that stores nothing takes no lock.
-	IF EXISTS (SELECT FROM unnest(outcomes) o WHERE o.action <> 'n') THEN
+	IF storing THEN
 		PERFORM kube_reports_internal.lock_store_shared();
 		PERFORM kube_reports_internal.lock_lane(target.lane);
-		SELECT max(c.version) INTO newest FROM kube_reports_internal.change c WHERE c.lane = target.lane;
-		written_at := kube_reports_internal.lane_time(target.lane);
+		-- In statements of their own: these see what was written before the lock was got.
+		SELECT max(c.version), kube_reports_internal.lane_time(target.lane) INTO newest, written_at
+			FROM kube_reports_internal.change c WHERE c.lane = target.lane;
 		-- Between statements of DML in one transaction: record their changes now, so that nothing is recorded twice.
 		recorded := nullif(current_setting('kube_reports_internal.recorded', true), '')::bigint;
 		IF recorded IS NOT NULL THEN
