@@ -17,6 +17,14 @@ else
 	server_user=$(id -un)
 fi
 
+# The process whose command line names PID_FILE: process_of PID_FILE prints its id, and fails when there is none.
+process_of()
+{
+	local pid
+	pid=$(cat "$1" 2>/dev/null) && [ -n "$pid" ] &&
+		{ tr '\0' '\n' <"/proc/$pid/cmdline"; } 2>/dev/null | grep -qxF -e "--pid-file=$1" && echo "$pid"
+}
+
 # Runs a command as the user of the servers.
 as_server()
 {

@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import socket
 
 import pytest
@@ -108,6 +109,8 @@ def test_what_runs_goes_on(checkout):
                                   ("METRICS_PORT", busy, f"port {busy} is in use"),
                                   ("PG_PORT", busy, f"port {busy} is in use"),
                                   ("PG_PORT", checkout.port(), "have to differ"),
+                                  ("PORT", "abc", "a number from 1 to 65535: abc"),
+                                  ("METRICS_PORT", 70000, "a number from 1 to 65535: 70000"),
                                   ("DATABASE", "host=/nowhere", "DATABASE cannot be reached"),
                                   ("CLUSTER_ID", "no-uuid", "is no uuid")):
             wrong = checkout.make("up", check=False, **{name: value})
@@ -125,6 +128,12 @@ def test_what_runs_goes_on(checkout):
     checkout.make("down")
     wrong = checkout.make("up", check=False, PROXY_FLAGS="--database-connections=1")
     assert wrong.code != 0 and "runs again" not in wrong.err
+    # A proxy that was killed leaves its pid file; that is no error.
+    checkout.make("up")
+    os.kill(int(checkout.pids()[0]), signal.SIGKILL)
+    assert "/proc/" not in checkout.make("up").err
+    os.kill(int(checkout.pids()[0]), signal.SIGKILL)
+    assert checkout.make("down").err == ""
     checkout.make("up")
 
 
