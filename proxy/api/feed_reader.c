@@ -74,6 +74,7 @@ static LoopTimer poll_timer;
 static LoopTimer room_timer;
 static PgCall *poll_call;
 static bool wishes_complete;	/* all boards could be read */
+static bool told_something;		/* since the workers were last woken */
 static int64_t generation = -1;
 
 static void lane_advance(Lane *lane);
@@ -81,12 +82,21 @@ static void poll_send(void *state);
 
 /* ---------- telling ---------- */
 
+/* Every function that the loop calls ends with this. */
+static void
+wake_workers(void)
+{
+	if (told_something)
+		feed_channel_wake();
+	told_something = false;
+}
+
 static void
 room_again(void *state)
 {
 	for (Lane *lane = lanes; lane != NULL; lane = lane->next)
 		lane_advance(lane);
-	feed_channel_wake();
+	wake_workers();
 }
 
 static void
@@ -96,12 +106,21 @@ wait_for_room(void)
 		loop_timer_start(&room_timer, ROOM_MS, room_again, NULL);
 }
 
+static FeedTelling
+tell(const FeedRecordHead *head, const Event *event, const int *representations, size_t count)
+{
+	FeedTelling telling = feed_channel_tell(head, event, representations, count);
+
+	told_something = told_something || telling == FEED_TOLD;
+	return telling;
+}
+
 /* Tells an event; false when there is no room.  One that is too large is left out, which the workers notice. */
 static bool
 tell_event(Lane *lane, const Event *event)
 {
 	FeedRecordHead head = {FEED_EVENT, lane->lane, lane->told, event->version};
-	FeedTelling telling = feed_channel_tell(&head, event, NULL, 0);
+	FeedTelling telling = tell(&head, event, NULL, 0);
 
 	if (telling == FEED_NO_ROOM)
 		return false;
@@ -116,7 +135,7 @@ tell_state(Lane *lane)
 {
 	FeedRecordHead head = {FEED_STATE, lane->lane, lane->told, lane->position};
 
-	if (feed_channel_tell(&head, NULL, lane->uses, lane->use_count) == FEED_NO_ROOM)
+	if (tell(&head, NULL, lane->uses, lane->use_count) == FEED_NO_ROOM)
 		return false;
 	lane->told = lane->position;
 	lane->announce = false;
@@ -128,7 +147,7 @@ tell_lost(const Lane *lane, int64_t floor)
 {
 	FeedRecordHead head = {FEED_LOST, lane->lane, lane->told, floor};
 
-	return feed_channel_tell(&head, NULL, NULL, 0) != FEED_NO_ROOM;
+	return tell(&head, NULL, NULL, 0) != FEED_NO_ROOM;
 }
 
 /* ---------- reading ---------- */
@@ -216,7 +235,7 @@ lane_read_done(void *state, PgOutcome outcome, PgResult *result, const PgError *
 	else
 		metrics_count(COUNTER_FEED_RENDERED, lane->changes->count * lane->asked_count);
 	lane_advance(lane);
-	feed_channel_wake();
+	wake_workers();
 }
 
 /* Calls api_changes if there may be versions above the position. */
@@ -390,7 +409,6 @@ wishes_read(void)
 		lane->announce = true;
 		lane_advance(lane);
 	}
-	feed_channel_wake();
 	/* The first watcher of a lane should not wait for the next poll. */
 	for (const Lane *lane = lanes; lane != NULL; lane = lane->next)
 	{
@@ -455,7 +473,7 @@ tell_generation(int64_t newest)
 {
 	FeedRecordHead head = {FEED_GENERATION, 0, 0, newest};
 
-	if (newest != generation && feed_channel_tell(&head, NULL, NULL, 0) == FEED_TOLD)
+	if (newest != generation && tell(&head, NULL, NULL, 0) == FEED_TOLD)
 		generation = newest;
 }
 
@@ -476,7 +494,6 @@ poll_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error
 		}
 		tell_generation(pg_int8(result, 0, 0));
 		pg_result_free(result);
-		feed_channel_wake();
 	}
 	else
 	{
@@ -491,6 +508,7 @@ poll_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error
 		if (lane->polled_position == INT64_MIN)
 			loop_timer_start(&poll_timer, 0, poll_send, NULL);
 	}
+	wake_workers();
 }
 
 /* Without a lane there are no polls. */
@@ -536,6 +554,7 @@ woken(void *state)
 		if (written > 0 && lane->position >= 0)
 			lane_want(lane, written);
 	}
+	wake_workers();
 }
 
 void
@@ -558,5 +577,6 @@ feed_reader_start(void)
 			lane->lost = 0;
 	}
 	wishes_read();
+	wake_workers();
 	loop_timer_start(&poll_timer, 0, poll_send, NULL);
 }
