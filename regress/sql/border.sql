@@ -42,7 +42,8 @@ SELECT kube_reports_internal.packed('{7,7,7}'::bigint[]) AS same,
 	kube_reports_internal.packed('{7,7,8}'::bigint[]) AS others,
 	kube_reports_internal.packed('{7,NULL,7}'::bigint[]) AS nulls_too,
 	kube_reports_internal.packed('{p,p}'::"char"[]) AS chars,
-	kube_reports_internal.packed('{NULL,NULL}'::"char"[]) AS nulls, kube_reports_internal.packed('{}'::bigint[]) AS none,
+	kube_reports_internal.packed('{NULL,NULL}'::"char"[]) AS nulls,
+	kube_reports_internal.packed('{}'::bigint[]) AS none,
 	kube_reports_internal.packed('{5}'::bigint[]) AS one, kube_reports_internal.packed(NULL::bigint[]) AS missing;
 SELECT u.key, u.criterion, u.subject, u.old_status, u.new_status, u.gone_with,
 	u.first_seen AT TIME ZONE 'UTC' AS first_seen, u.old_since AT TIME ZONE 'UTC' AS old_since
@@ -50,7 +51,8 @@ SELECT u.key, u.criterion, u.subject, u.old_status, u.new_status, u.gone_with,
 		'{p,NULL,w}', '{NULL,s,NULL}', ARRAY[NULL, '2026-01-01 00:00:00.000001+00', 'infinity']::timestamptz[],
 		ARRAY['2026-02-01 00:00:00+00']::timestamptz[]) u;
 SELECT u.* FROM kube_reports_internal.unpacked_changes('{1,2}', '{4}', '{7}', NULL, '{p}', NULL, NULL, NULL) u;
-SELECT count(*) AS none FROM kube_reports_internal.unpacked_changes(NULL, '{4}', '{7}', NULL, '{p}', NULL, NULL, NULL) u;
+SELECT count(*) AS none
+	FROM kube_reports_internal.unpacked_changes(NULL, '{4}', '{7}', NULL, '{p}', NULL, NULL, NULL) u;
 SELECT count(*) AS many, count(DISTINCT u.key) AS keys, sum(u.criterion) AS criteria, min(u.new_status::text) AS status
 	FROM kube_reports_internal.unpacked_changes(ARRAY(SELECT generate_series(1, 1000)),
 		ARRAY(SELECT generate_series(1, 1000)), '{7}', NULL, '{p}', NULL, NULL, NULL) u;

@@ -29,7 +29,8 @@ CREATE FUNCTION pg_temp.values_of(type regtype, name text) RETURNS text[] LANGUA
 		WHEN type IN ('bigint'::regtype, 'integer'::regtype) THEN ARRAY['-2147483648', '1']
 		WHEN type IN ('bigint[]'::regtype, 'anyarray'::regtype) THEN ARRAY['''{{7,NULL},{7,8}}''', '''{7,NULL,8}''']
 		WHEN type = '"char"[]'::regtype THEN ARRAY['''{{p}}''', '''{p}''']
-		WHEN type = 'timestamptz[]'::regtype THEN ARRAY['''{{infinity}}''', '''{NULL,infinity,2026-01-01 00:00:00+00}''']
+		WHEN type = 'timestamptz[]'::regtype THEN ARRAY['''{{infinity}}''',
+			'''{NULL,infinity,2026-01-01 00:00:00+00}''']
 		WHEN type = '"char"'::regtype THEN ARRAY['''''', '''h''']
 		WHEN type = 'uuid'::regtype THEN ARRAY['''00000000-0000-0000-0000-000000000000''', 'gen_random_uuid()']
 		END

@@ -382,8 +382,8 @@ BEGIN
 				HAVING sum(c.count) <> 0) d
 			GROUP BY d.namespace, d.kind, d.again
 	)
-	INSERT INTO kube_reports_internal.report_change (at, version, origin, actor, settles_at, cluster_id, namespace, keys,
-		criteria, subjects, old_statuses, new_statuses, gone_with, first_seen, old_since)
+	INSERT INTO kube_reports_internal.report_change (at, version, origin, actor, settles_at, cluster_id, namespace,
+		keys, criteria, subjects, old_statuses, new_statuses, gone_with, first_seen, old_since)
 		SELECT written_at, min(h.version), h.origin, min(h.actor_id), max(h.settles_at), target.cluster_id,
 			min(h.namespace), array_agg(h.key), kube_reports_internal.packed(array_agg(h.criterion)),
 			kube_reports_internal.packed(array_agg(h.subject)), kube_reports_internal.packed(array_agg(h.old_status)),

@@ -405,8 +405,8 @@ BEGIN
 			ON CONFLICT ON CONSTRAINT result_since_pkey DO UPDATE
 				SET first_seen = excluded.first_seen, since = excluded.since
 	)
-	INSERT INTO kube_reports_internal.report_change (at, version, origin, actor, settles_at, cluster_id, namespace, keys,
-		criteria, subjects, old_statuses, new_statuses, gone_with, first_seen, old_since)
+	INSERT INTO kube_reports_internal.report_change (at, version, origin, actor, settles_at, cluster_id, namespace,
+		keys, criteria, subjects, old_statuses, new_statuses, gone_with, first_seen, old_since)
 		SELECT l.at, min(d.version), l.origin, 0, max(CASE WHEN l.new_status IS NULL THEN written_at END),
 			target.cluster_id, min(l.namespace), array_agg(l.key),
 			kube_reports_internal.packed(array_agg(l.criterion)), kube_reports_internal.packed(array_agg(l.subject)),
