@@ -14,16 +14,49 @@
 #include "funcapi.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/memutils.h"
 #include "utils/timestamp.h"
 #include "utils/tuplestore.h"
 
 PG_FUNCTION_INFO_V1(sql_check_results_mapping);
 PG_FUNCTION_INFO_V1(sql_evaluated_at);
+PG_FUNCTION_INFO_V1(sql_prepare_results);
 PG_FUNCTION_INFO_V1(sql_result_difference);
 PG_FUNCTION_INFO_V1(sql_field_hash);
 
 /* Microseconds from 1970 to 2000, where timestamptz begins. */
 #define EPOCH_DIFFERENCE (((int64) POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY)
+
+/*
+ * A transaction remembers the differences of so many bytes of documents, none of them larger than the second number.
+ * Beyond that nothing is remembered: whoever asks later computes the difference itself.
+ */
+#define REMEMBERED_BYTES (1024 * 1024)
+#define REMEMBERED_DOCUMENTS (64 * 1024)
+
+/* What a difference depends on besides the mapping's contents.  A text whose bytes are NULL is null. */
+typedef struct DifferenceOf
+{
+	int64		mapping;
+	int32		cluster;
+	JsonText	old_metadata;
+	JsonText	old_body;
+	JsonText	metadata;
+	JsonText	body;
+} DifferenceOf;
+
+typedef struct Remembered
+{
+	DifferenceOf of;
+	ResultChange *changes;
+	size_t		count;
+	struct Remembered *next;
+} Remembered;
+
+/* Of this transaction; in a memory context that ends with it. */
+static MemoryContext remembering = NULL;
+static Remembered *remembered = NULL;
+static size_t remembered_bytes = 0;
 
 /* Columns of result_difference(), as types/functions_c.sql declares them. */
 typedef enum DifferenceColumn
@@ -93,16 +126,85 @@ text_datum(JsonText text)
 
 /* Joins metadata and body into the whole document; NULL if there is no body. */
 static JsonNode *
-whole_document(FunctionCallInfo fcinfo, Arena *arena, int metadata, int body)
+whole_document(Arena *arena, JsonText metadata, JsonText body)
 {
 	JsonNode   *document;
 
-	if (PG_ARGISNULL(body))
+	if (body.bytes == NULL)
 		return NULL;
-	document = parse_document(arena, datum_text(PG_GETARG_DATUM(body)));
-	if (!PG_ARGISNULL(metadata))
-		json_set(arena, document, "metadata", parse_document(arena, datum_text(PG_GETARG_DATUM(metadata))));
+	document = parse_document(arena, body);
+	if (metadata.bytes != NULL)
+		json_set(arena, document, "metadata", parse_document(arena, metadata));
 	return document;
+}
+
+static JsonText
+text_argument(FunctionCallInfo fcinfo, int number)
+{
+	return PG_ARGISNULL(number) ? (JsonText) {NULL, 0} : datum_text(PG_GETARG_DATUM(number));
+}
+
+static bool
+same_text(JsonText a, JsonText b)
+{
+	return (a.bytes == NULL) == (b.bytes == NULL) && a.len == b.len &&
+		(a.len == 0 || memcmp(a.bytes, b.bytes, a.len) == 0);
+}
+
+static const Remembered *
+recall(const DifferenceOf *of)
+{
+	for (const Remembered *known = remembered; known != NULL; known = known->next)
+	{
+		if (known->of.mapping == of->mapping && known->of.cluster == of->cluster &&
+			same_text(known->of.body, of->body) && same_text(known->of.metadata, of->metadata) &&
+			same_text(known->of.old_body, of->old_body) && same_text(known->of.old_metadata, of->old_metadata))
+			return known;
+	}
+	return NULL;
+}
+
+static void
+forget(void *argument)
+{
+	remembering = NULL;
+	remembered = NULL;
+	remembered_bytes = 0;
+}
+
+static JsonText
+kept_text(Arena *arena, JsonText text)
+{
+	if (text.bytes != NULL)
+		text.bytes = arena_strndup(arena, text.bytes, text.len);
+	return text;
+}
+
+/* Computes the difference.  new is NULL, or set to the new document. */
+static size_t
+difference(Arena *arena, const ResultMapping *mapping, const DifferenceOf *of, ResultChange **changes, JsonNode **new)
+{
+	JsonNode   *before = whole_document(arena, of->old_metadata, of->old_body);
+	JsonNode   *after = whole_document(arena, of->metadata, of->body);
+	pg_cryptohash_ctx *context = hash_begin();
+	size_t		count = result_difference(arena, mapping, before, after, of->cluster, hash_bytes, context, changes);
+
+	pg_cryptohash_free(context);
+	if (new != NULL)
+		*new = after;
+	return count;
+}
+
+static DifferenceOf
+difference_arguments(FunctionCallInfo fcinfo)
+{
+	DifferenceOf of = {
+		.mapping = PG_GETARG_INT64(0), .cluster = PG_GETARG_INT32(2),
+		.old_metadata = text_argument(fcinfo, 3), .old_body = text_argument(fcinfo, 4),
+		.metadata = text_argument(fcinfo, 5), .body = text_argument(fcinfo, 6)
+	};
+
+	return of;
 }
 
 Datum
@@ -139,9 +241,72 @@ sql_evaluated_at(PG_FUNCTION_ARGS)
 		PG_RETURN_NULL();
 	mapping = mapping_lookup(PG_GETARG_INT64(0), PG_GETARG_DATUM(1));
 	arena_init_for(&arena, argument_bytes(fcinfo, 2, 3, -1));
-	document = whole_document(fcinfo, &arena, 2, 3);
+	document = whole_document(&arena, text_argument(fcinfo, 2), text_argument(fcinfo, 3));
 	found = result_time(&arena, mapping, document, &time);
 	arena_free(&arena);
+	if (!found)
+		PG_RETURN_NULL();
+	PG_RETURN_TIMESTAMPTZ(time - EPOCH_DIFFERENCE);
+}
+
+/*
+ * The time of evaluation, as sql_evaluated_at() says it.  The difference is computed from the same parsed document, and
+ * remembered for sql_result_difference().  A writer calls this before it locks its lane.
+ */
+Datum
+sql_prepare_results(PG_FUNCTION_ARGS)
+{
+	const ResultMapping *mapping;
+	DifferenceOf of;
+	Remembered *new;
+	Arena		arena;
+	JsonNode   *document;
+	MemoryContext caller;
+	size_t		bytes;
+	int64_t		time;
+	bool		found;
+
+	if (PG_ARGISNULL(0) || PG_ARGISNULL(1) || PG_ARGISNULL(6))
+		PG_RETURN_NULL();
+	require_arguments(fcinfo, 2, 2);
+	mapping = mapping_lookup(PG_GETARG_INT64(0), PG_GETARG_DATUM(1));
+	bytes = argument_bytes(fcinfo, 3, 4, 5, 6, -1);
+	if (bytes > REMEMBERED_DOCUMENTS || remembered_bytes + bytes > REMEMBERED_BYTES)
+	{
+		arena_init_for(&arena, bytes);
+		document = whole_document(&arena, text_argument(fcinfo, 5), text_argument(fcinfo, 6));
+		found = result_time(&arena, mapping, document, &time);
+		arena_free(&arena);
+	}
+	else
+	{
+		of = difference_arguments(fcinfo);
+		if (remembering == NULL)
+		{
+			MemoryContextCallback *callback;
+
+			remembering = AllocSetContextCreate(TopTransactionContext, "differences", ALLOCSET_DEFAULT_SIZES);
+			callback = MemoryContextAlloc(remembering, sizeof(*callback));
+			callback->func = forget;
+			callback->arg = NULL;
+			MemoryContextRegisterResetCallback(remembering, callback);
+		}
+		/* The arena is not freed: the changes are in it, and it ends with the context. */
+		remembered_bytes += bytes;
+		caller = MemoryContextSwitchTo(remembering);
+		arena_init_for(&arena, 2 * bytes);
+		new = arena_alloc0(&arena, sizeof(*new));
+		new->of = of;
+		new->of.old_metadata = kept_text(&arena, of.old_metadata);
+		new->of.old_body = kept_text(&arena, of.old_body);
+		new->of.metadata = kept_text(&arena, of.metadata);
+		new->of.body = kept_text(&arena, of.body);
+		new->count = difference(&arena, mapping, &new->of, &new->changes, &document);
+		found = result_time(&arena, mapping, document, &time);
+		new->next = remembered;
+		remembered = new;
+		MemoryContextSwitchTo(caller);
+	}
 	if (!found)
 		PG_RETURN_NULL();
 	PG_RETURN_TIMESTAMPTZ(time - EPOCH_DIFFERENCE);
@@ -199,12 +364,11 @@ sql_result_difference(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *set = (ReturnSetInfo *) fcinfo->resultinfo;
 	const ResultMapping *mapping;
+	const Remembered *known;
+	DifferenceOf of;
 	Arena		arena;
-	JsonNode   *old;
-	JsonNode   *new;
 	ResultChange *changes;
 	size_t		count;
-	pg_cryptohash_ctx *context;
 	MemoryContext row_context;
 	MemoryContext caller;
 
@@ -216,11 +380,21 @@ sql_result_difference(PG_FUNCTION_ARGS)
 	require_arguments(fcinfo, 2, 2);
 	mapping = mapping_lookup(PG_GETARG_INT64(0), PG_GETARG_DATUM(1));
 	arena_init_for(&arena, argument_bytes(fcinfo, 3, 4, 5, 6, -1));
-	old = whole_document(fcinfo, &arena, 3, 4);
-	new = whole_document(fcinfo, &arena, 5, 6);
-	context = hash_begin();
-	count = result_difference(&arena, mapping, old, new, PG_GETARG_INT32(2), hash_bytes, context, &changes);
-	pg_cryptohash_free(context);
+	of = difference_arguments(fcinfo);
+	known = recall(&of);
+	if (known != NULL)
+	{
+		changes = known->changes;
+		count = known->count;
+		/* It may have been asked for before. */
+		for (size_t i = 0; i < count; i++)
+		{
+			if (changes[i].new != NULL)
+				changes[i].new->entry->told = false;
+		}
+	}
+	else
+		count = difference(&arena, mapping, &of, &changes, NULL);
 	row_context = AllocSetContextCreate(CurrentMemoryContext, "result_difference", ALLOCSET_DEFAULT_SIZES);
 	caller = MemoryContextSwitchTo(row_context);
 	for (size_t i = 0; i < count; i++)

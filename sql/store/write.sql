@@ -132,8 +132,8 @@ BEGIN
 					ELSE ROW(d.*)::kube_reports_internal.admitted END ORDER BY i.position),
 			array_agg(v.id ORDER BY i.position), array_agg(o.version ORDER BY i.position),
 			array_agg(CASE WHEN coalesce(d.action, a.action) IN ('i', 'u')
-				THEN kube_reports_internal.evaluated_at(target.mapping_id, target.mapping,
-				coalesce(d.metadata, a.metadata), coalesce(d.body, a.body)) END ORDER BY i.position),
+				THEN kube_reports_internal.prepare_results(target.mapping_id, target.mapping, target.cluster_id, o.metadata,
+					o.body, coalesce(d.metadata, a.metadata), coalesce(d.body, a.body)) END ORDER BY i.position),
 			array_agg(coalesce(a.action = 'i', false) ORDER BY i.position),
 			bool_or(NOT c.costs AND coalesce(d.action, a.action) <> 'n')
 		INTO outcomes, definitions, bases, times, inserting, storing

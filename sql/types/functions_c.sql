@@ -176,6 +176,17 @@ COMMENT ON FUNCTION kube_reports_internal.evaluated_at(bigint, kube_reports.repo
 	kube_reports.report, kube_reports.report)
 	IS 'the newest time at which a result of the document was evaluated; null without one, or without a mapping';
 
+CREATE FUNCTION kube_reports_internal.prepare_results(mapping_id bigint,
+	mapping kube_reports.report, cluster_id integer,
+		old_metadata kube_reports.report, old_body kube_reports.report, metadata kube_reports.report,
+			body kube_reports.report)
+		RETURNS timestamptz
+	AS 'MODULE_PATHNAME', 'sql_prepare_results' LANGUAGE C VOLATILE;
+COMMENT ON FUNCTION kube_reports_internal.prepare_results(bigint, kube_reports.report, integer, kube_reports.report,
+	kube_reports.report, kube_reports.report, kube_reports.report)
+	IS 'evaluated_at() of the new document; until the transaction ends, the server process remembers what '
+		'result_difference() says of the same arguments: so nothing is parsed while a lane is locked';
+
 CREATE FUNCTION kube_reports_internal.result_difference(mapping_id bigint,
 	mapping kube_reports.report, cluster_id integer,
 		old_metadata kube_reports.report, old_body kube_reports.report, metadata kube_reports.report,
