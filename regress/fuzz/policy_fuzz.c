@@ -1,13 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * policy_fuzz.c
- *	  Fuzz target: policies, as the proxy stores them in a database.
+ *	  Fuzz target: the names of a policy's rules.
  *
  * The input is a policy as JSON.  For any policy: names of rules are strings
- * without NUL, and generated names have at most 63 bytes; every rule that
- * keeps its name is listed, unless its name looks generated; the active
- * policy for the database is an object with a name, and a second call gives
- * an equal one.
+ * without NUL, and every rule that keeps its name is listed, unless its name
+ * looks generated.
  *
  *-------------------------------------------------------------------------
  */

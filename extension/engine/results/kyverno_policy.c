@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * kyverno_policy.c
- *	  Policies of Kyverno and of kube-apiserver: which count in reports, and
- *	  the names of their rules.
+ *	  The names of the rules of Kyverno's policies.
  *
  * Kyverno generates rules for pod controllers from rules for pods.  Only the
  * names of the generated rules and the conditions for them are needed here.

@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * kyverno_policy.h
- *	  Policies of Kyverno and of kube-apiserver: which count in reports, and
- *	  the names of their rules.
+ *	  The names of the rules of Kyverno's policies.
  *
  * Reference: reports-server 5.3, rule 4; Kyverno's pkg/autogen (v1) and
  * pkg/controllers/report/utils.
