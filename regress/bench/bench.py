@@ -182,7 +182,8 @@ def bench_list(bench):
     full, static, metadata = (statistics.median(times) for times in (full, static, metadata))
     row("list", f"{count:,} reports, {size / 1e6:.0f} MB", size / full / 1e6, size / static / 1e6, "MB/s", static / full, "at least 0.5", static / full >= 0.5)
     row("list-memory", "growth of the proxy during the lists", grown, None, "MiB", None, "at most 64", grown <= 64)
-    row("list-metadata", "PartialObjectMetadata of the same", metadata * 1000, full * 1000, "ms", metadata / full, "at most 0.2", metadata / full <= 0.2)
+    row("list-metadata", "PartialObjectMetadata of the same", metadata * 1000, full * 1000, "ms", metadata / full, "at most 60 ms, or 0.2",
+        metadata <= 0.06 or metadata / full <= 0.2)
 
 
 def insert_rate(bench, clients, duration):
