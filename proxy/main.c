@@ -412,17 +412,13 @@ start_due_workers(bool stopping)
 	return wait;
 }
 
-/* Ends the feed process when no other child is left.  True when none is left at all. */
+/* False when the feed process does not run. */
 static bool
-end_feed(int signal_number)
+signal_feed(int signal_number)
 {
 	pid_t		feed = workers[child_count - 1].pid;
 
-	if (signal_workers(0) > 0)
-		return false;
-	if (feed > 0)
-		kill(feed, signal_number);
-	return feed <= 0;
+	return feed > 0 && kill(feed, signal_number) == 0;
 }
 
 /* Keeps the workers running until a signal, then stops them.  Returns the exit code. */
@@ -440,7 +436,7 @@ supervise(const sigset_t * signals)
 		int			received;
 
 		reap_workers(stopping);
-		if (stopping && end_feed(SIGUSR2))
+		if (stopping && signal_workers(0) == 0 && !signal_feed(SIGUSR2))
 			return code;
 		wait = start_due_workers(stopping);
 		if (stopping && wait > 1000)
@@ -449,7 +445,7 @@ supervise(const sigset_t * signals)
 		{
 			log_line(LOG_ERROR, "workers that did not end are killed");
 			signal_workers(SIGKILL);
-			end_feed(SIGKILL);
+			signal_feed(SIGKILL);
 			code = 1;
 		}
 		timeout.tv_sec = (time_t) (wait / 1000);
@@ -461,6 +457,7 @@ supervise(const sigset_t * signals)
 		{
 			log_line(LOG_WARNING, "a second signal: everything ends at once");
 			signal_workers(SIGKILL);
+			signal_feed(SIGKILL);
 			code = 1;
 			continue;
 		}
