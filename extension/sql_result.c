@@ -147,8 +147,9 @@ text_argument(FunctionCallInfo fcinfo, int number)
 static bool
 same_text(JsonText a, JsonText b)
 {
-	return (a.bytes == NULL) == (b.bytes == NULL) && a.len == b.len &&
-		(a.len == 0 || memcmp(a.bytes, b.bytes, a.len) == 0);
+	if (a.bytes == NULL || b.bytes == NULL)
+		return a.bytes == b.bytes;
+	return a.len == b.len && memcmp(a.bytes, b.bytes, a.len) == 0;
 }
 
 static const Remembered *
