@@ -308,9 +308,11 @@ BEGIN
 	END IF;
 
 	IF coalesce(filter->>'text', '') <> '' THEN
-		wanted.pattern := '%' || regexp_replace(filter->>'text', '([\\%_])', '\\\1', 'g') || '%';
+		wanted.pattern := '%' || regexp_replace(kube_reports_internal.caseless(filter->>'text'),
+			'([\\%_])', '\\\1', 'g') || '%';
 		wanted.text_criteria := ARRAY(SELECT k.id FROM kube_reports_internal.criterion k
-			WHERE k.policy ILIKE wanted.pattern OR k.rule ILIKE wanted.pattern);
+			WHERE kube_reports_internal.caseless(k.policy) LIKE wanted.pattern
+				OR kube_reports_internal.caseless(k.rule) LIKE wanted.pattern);
 	END IF;
 	wanted.way := CASE WHEN few THEN 'ids'
 		WHEN wanted.score_from IS NOT NULL OR wanted.score_to IS NOT NULL THEN 'index'
@@ -339,7 +341,7 @@ BEGIN
 	END IF;
 	IF 2 BETWEEN first_step AND last_step THEN
 		wanted.text_subjects := ARRAY(SELECT s.id FROM kube_reports_internal.subject s
-			WHERE s.name ILIKE wanted.pattern LIMIT max_ids + 1);
+			WHERE kube_reports_internal.caseless(s.name) LIKE wanted.pattern LIMIT max_ids + 1);
 		IF cardinality(wanted.text_subjects) > max_ids
 			OR NOT kube_reports_internal.few_results(subjects => wanted.text_subjects) THEN
 			wanted.text_subjects := NULL;
@@ -347,7 +349,7 @@ BEGIN
 	END IF;
 	IF 3 BETWEEN first_step AND last_step THEN
 		wanted.text_details := ARRAY(SELECT d.id FROM kube_reports_internal.detail d
-			WHERE d.message ILIKE wanted.pattern LIMIT max_ids + 1);
+			WHERE kube_reports_internal.caseless(d.message) LIKE wanted.pattern LIMIT max_ids + 1);
 		IF cardinality(wanted.text_details) > max_ids THEN
 			wanted.text_details := NULL;
 		ELSIF NOT kube_reports_internal.few_results(details => wanted.text_details) THEN
@@ -450,9 +452,11 @@ CREATE FUNCTION kube_reports_internal.text_condition(wanted kube_reports_interna
 LANGUAGE sql IMMUTABLE
 RETURN CASE WHEN (wanted).pattern IS NOT NULL THEN
 	CASE step WHEN 1 THEN 'r.criterion = ANY (($1).text_criteria)'
-		WHEN 2 THEN CASE WHEN (wanted).text_subjects IS NULL THEN 's.name ILIKE ($1).pattern'
+		WHEN 2 THEN CASE WHEN (wanted).text_subjects IS NULL
+			THEN 'kube_reports_internal.caseless(s.name) LIKE ($1).pattern'
 			ELSE 'r.subject = ANY (($1).text_subjects)' END
-		ELSE CASE WHEN (wanted).text_details IS NULL THEN 'd.message ILIKE ($1).pattern'
+		ELSE CASE WHEN (wanted).text_details IS NULL
+			THEN 'kube_reports_internal.caseless(d.message) LIKE ($1).pattern'
 			ELSE 'r.detail = ANY (($1).text_details)' END END END;
 COMMENT ON FUNCTION kube_reports_internal.text_condition(kube_reports_internal.result_filter, integer)
 	IS 'that a result has the text of a filter in policy or rule (step 1), subject (2), message (3); null: the filter '

@@ -149,7 +149,7 @@ BEGIN
 	IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
 		RAISE EXCEPTION 'reports can only be written in READ COMMITTED transactions'
 			USING ERRCODE = 'feature_not_supported',
-				DETAIL = 'This transaction is ' || upper(current_setting('transaction_isolation'))
+				DETAIL = 'This transaction is ' || upper(current_setting('transaction_isolation') COLLATE "C")
 					|| ': its snapshot may be older than the lock that orders versions.',
 				HINT = 'Use BEGIN ISOLATION LEVEL READ COMMITTED.';
 	END IF;

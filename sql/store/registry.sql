@@ -305,9 +305,9 @@ AS $$
 		|| 'Types are named <plural>.<group>; the table resource_type has them.'
 	FROM (SELECT t.plural || '.' || t."group" AS type
 		FROM kube_reports.resource_type t CROSS JOIN LATERAL (SELECT t.crd::jsonb#>'{spec,names}') n(names)
-		WHERE lower(split_part($1, '.', 1)) IN (t.plural, lower(t.kind), n.names->>'singular')
+		WHERE lower(split_part($1, '.', 1) COLLATE "C") IN (t.plural, lower(t.kind), n.names->>'singular')
 				AND (strpos($1, '.') = 0 OR t."group" = substr($1, strpos($1, '.') + 1))
-			OR n.names->'shortNames' ? lower($1) OR t.plural = lower(split_part($1, '.', 1))
+			OR n.names->'shortNames' ? lower($1 COLLATE "C") OR t.plural = lower(split_part($1, '.', 1) COLLATE "C")
 		ORDER BY 1 LIMIT 4) m
 $$;
 COMMENT ON FUNCTION kube_reports_internal.type_hint(text)

@@ -135,7 +135,8 @@ BEGIN ATOMIC
 				ORDER BY v.position)
 			FROM jsonb_array_elements(s.spec->'versions') WITH ORDINALITY v(version, position)
 			WHERE (v.version->>'served')::boolean))
-	FROM (SELECT g.spec, coalesce(g.spec#>'{names,singular}', to_jsonb(lower(g.spec#>>'{names,kind}'))) AS singular,
+	FROM (SELECT g.spec, coalesce(g.spec#>'{names,singular}',
+				to_jsonb(lower(g.spec#>>'{names,kind}' COLLATE "C"))) AS singular,
 			coalesce(g.spec#>'{names,listKind}', to_jsonb(g.spec#>>'{names,kind}' || 'List')) AS list_kind
 		FROM (SELECT crd::jsonb->'spec' AS spec) g) s;
 END;
