@@ -2,7 +2,10 @@
 
 import collections
 import functools
+import json
+import os
 import re
+import subprocess
 
 import kubernetes_validate
 import pytest
@@ -13,7 +16,8 @@ from matrix import MATRIX
 
 every_values = pytest.mark.parametrize("values", MATRIX.values(), ids=MATRIX)
 # What operators bring; Kubernetes itself has no schema of it.
-FOREIGN = {"cert-manager.io/v1", "monitoring.coreos.com/v1", "postgresql.cnpg.io/v1"}
+WITH_TYPES = {"cert-manager.io/v1", "monitoring.coreos.com/v1"}
+FOREIGN = {*WITH_TYPES, "postgresql.cnpg.io/v1"}
 OLDEST = "1.25.0"
 GENERATED = ("tls.crt", "tls.key", "ca.crt", "password", "kube-reports/expires")
 
@@ -78,6 +82,29 @@ def test_both_helms(values):
         }
 
     assert by_name(render(values, "helm3")) == by_name(render(values, "helm4"))
+
+
+def read_by_operators(objects):
+    """What the types of operators do not know in these objects."""
+    return subprocess.run([os.environ["FOREIGN_TYPES"]], input="".join(json.dumps(one) + "\n" for one in objects),
+                          capture_output=True, text=True, timeout=60, check=False)
+
+
+@every_values
+def test_types_of_operators(values):
+    """cert-manager and the Prometheus operator know each field; CloudNativePG's types cannot be had as a Go module."""
+    foreign = [one for one in render(values) if one["apiVersion"] in WITH_TYPES]
+    done = read_by_operators(foreign)
+    assert done.returncode == 0 and done.stdout == f"{len(foreign)} objects, 0 failed\n", done.stdout + done.stderr
+
+
+def test_types_of_operators_refuse():
+    """The program finds a field of another name, a value of another type, and a kind that it does not know."""
+    issuer = {"apiVersion": "cert-manager.io/v1", "kind": "Issuer", "metadata": {"name": "one"},
+              "spec": {"selfSigned": {}}}
+    wrong = [{**issuer, "spec": {"selfsigned": {}}}, {**issuer, "spec": []}, {**issuer, "kind": "Other"}]
+    done = read_by_operators([issuer, *wrong])
+    assert done.returncode == 1 and done.stdout.endswith("4 objects, 3 failed\n"), done.stdout + done.stderr
 
 
 @every_values
