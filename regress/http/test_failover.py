@@ -118,3 +118,30 @@ def test_first_writes_after_a_promotion_are_sql(own_stack):
         assert standby.psql(f"SELECT bool_and(l.lost @> {lost[-1]}::bigint) FROM kube_reports_internal.lane l") == "t"
     finally:
         standby.remove()
+
+
+def test_a_copy_takes_the_name(own_stack):
+    """
+    A copy made by CREATE DATABASE ... TEMPLATE, in the same server, takes the place of its original: no version is
+    given twice, and watchers that saw more get 410
+    """
+    database = own_stack.begin().database
+    database.psql("CREATE DATABASE copy TEMPLATE kube_reports OWNER kube_reports_owner", user="postgres",
+                  database="postgres")
+    proxy = own_stack.proxy(flags=["--workers=1"])
+    api, path = proxy.api(), path_of(POLR, "ns")
+    lost = [api.create(POLR, report(f"lost-{n}"), "ns")["metadata"]["resourceVersion"] for n in range(3)]
+    for old, new in (("kube_reports", "original"), ("copy", "kube_reports")):
+        # A proxy connects again at any moment: no connections until the database has its new name.
+        database.psql(f"""ALTER DATABASE {old} ALLOW_CONNECTIONS false;
+            SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{old}';
+            """, user="postgres", database="postgres")
+        until(lambda name=old: database.psql(f"SELECT count(*) FROM pg_stat_activity WHERE datname = '{name}'",
+                                             user="postgres", database="postgres") == "0", 20, "the sessions' ends")
+        database.psql(f"ALTER DATABASE {old} RENAME TO {new}; ALTER DATABASE {new} ALLOW_CONNECTIONS true",
+                      user="postgres", database="postgres")
+    until(lambda: api.get(path + "/lost-0").code == 404, 30, "the copy")
+    written = []
+    until(lambda: written.append(api.post(path, report("new"))) or written[-1].code == 201, 30, "a write")
+    assert int(written[-1].json["metadata"]["resourceVersion"]) > int(lost[-1])
+    assert expired(api, path, lost[-1])["code"] == 410

@@ -52,5 +52,20 @@ SELECT * FROM above_gap(:known);
 SELECT min(l.floor) > :known + 1000 AS above FROM kube_reports_internal.lane l
 	JOIN kube_reports.cluster c ON c.id = l.cluster_id WHERE c.uid::text LIKE '%2';
 
+-- What a copy by CREATE DATABASE ... TEMPLATE finds: everything but the database is the same.
+UPDATE kube_reports_internal.lane SET lost = '{}';
+SELECT max(version) AS known FROM kube_reports_internal.change \gset
+SELECT database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()) AS noted
+	FROM kube_reports_internal.store;
+UPDATE kube_reports_internal.store SET database = 1;
+SELECT setval('kube_reports_internal.version_seq', :known) = :known AS behind;
+\c -
+\set VERBOSITY terse
+SELECT kube_reports.create_report(:'one',
+	'{"apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport", "metadata": {"name": "copied"}}')
+	IS NOT NULL AS created;
+SELECT * FROM above_gap(:known);
+SELECT kube_reports_internal.check_incarnation() AS moved;
+
 DROP FUNCTION promoted(bigint);
 DROP FUNCTION above_gap(bigint);

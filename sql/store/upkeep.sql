@@ -206,13 +206,14 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN 4503599627370496;
 COMMENT ON FUNCTION kube_reports_internal.version_limit() IS 'the highest version that a row of a dump may have';
 
--- Where a role may not read the control file (some managed services), both are null and new_incarnation() must be
--- called by hand.
-CREATE FUNCTION kube_reports.server_identity(OUT system_identifier bigint, OUT timeline bigint)
+-- Where a role may not read the control file (some managed services), system identifier and timeline are null and
+-- new_incarnation() must be called by hand after a failover.  Base backups and pg_upgrade keep the database's OID.
+CREATE FUNCTION kube_reports.server_identity(OUT system_identifier bigint, OUT timeline bigint, OUT database oid)
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
+	SELECT d.oid INTO database FROM pg_database d WHERE d.datname = current_database();
 	SELECT c.system_identifier INTO system_identifier FROM pg_control_system() c;
 	-- Not pg_control_checkpoint(): it still shows the old timeline right after a promotion.
 	timeline := ('x' || lpad(left(pg_walfile_name(pg_current_wal_lsn()), 8), 16, '0'))::bit(64)::bigint;
@@ -222,7 +223,8 @@ EXCEPTION WHEN insufficient_privilege OR feature_not_supported OR undefined_func
 END
 $$;
 COMMENT ON FUNCTION kube_reports.server_identity() IS 'system identifier and timeline of this server, by which a '
-	'failover is noticed; nulls where they cannot be read: new_incarnation() is then called by hand';
+	'failover is noticed; nulls where they cannot be read: new_incarnation() is then called by hand; and the OID of '
+	'this database, by which a copy in the same server is noticed';
 
 CREATE FUNCTION kube_reports.new_incarnation(log_lost boolean DEFAULT false) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
@@ -269,8 +271,8 @@ BEGIN
 		UPDATE kube_reports_internal.lane l
 			SET lost = l.lost + int8multirange(int8range(kube_reports_internal.lane_version(l.id), base, '()'));
 	END IF;
-	UPDATE kube_reports_internal.store s SET (system_identifier, timeline)
-		= (SELECT i.system_identifier, i.timeline FROM kube_reports.server_identity() i);
+	UPDATE kube_reports_internal.store s SET (system_identifier, timeline, database)
+		= (SELECT i.system_identifier, i.timeline, i.database FROM kube_reports.server_identity() i);
 	RETURN base;
 END
 $$;
@@ -279,24 +281,31 @@ COMMENT ON FUNCTION kube_reports.new_incarnation(boolean)
 		'where the server cannot be told from its predecessor. log_lost: the log cannot be trusted, every older '
 		'version gets 410. Returns the new base';
 
+CREATE FUNCTION kube_reports_internal.is_elsewhere() RETURNS boolean
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	RETURN (SELECT s.database IS DISTINCT FROM i.database OR i.system_identifier IS NOT NULL
+			AND (s.system_identifier, s.timeline) IS DISTINCT FROM (i.system_identifier, i.timeline)
+		FROM kube_reports_internal.store s, kube_reports.server_identity() i);
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.is_elsewhere()
+	IS 'whether the versions of this store were given by another server, timeline or database; of a server only where '
+		'that can be read';
+
 CREATE FUNCTION kube_reports_internal.check_incarnation() RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
-DECLARE
-	here		record;
-	noted		record;
 BEGIN
 	PERFORM set_config('kube_reports_internal.server_checked', pg_backend_pid()::text, false);
-	SELECT * INTO here FROM kube_reports.server_identity();
-	SELECT s.system_identifier, s.timeline INTO noted FROM kube_reports_internal.store s;
-	IF here.system_identifier IS NULL OR (here.system_identifier, here.timeline)
-		IS NOT DISTINCT FROM (noted.system_identifier, noted.timeline) THEN
+	IF NOT coalesce(kube_reports_internal.is_elsewhere(), false) THEN
 		RETURN false;
 	END IF;
 	PERFORM kube_reports_internal.lock_store();
-	SELECT s.system_identifier, s.timeline INTO noted FROM kube_reports_internal.store s;
-	IF (here.system_identifier, here.timeline) IS NOT DISTINCT FROM (noted.system_identifier, noted.timeline) THEN
+	IF NOT coalesce(kube_reports_internal.is_elsewhere(), false) THEN
 		RETURN false;
 	END IF;
 	PERFORM kube_reports.new_incarnation(false);
@@ -304,10 +313,11 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.check_incarnation()
-	IS 'calls new_incarnation() when system identifier or timeline of the server changed; true when it did';
+	IS 'calls new_incarnation() when system identifier, timeline or database changed; true when it did';
 
--- After a promotion any session may be the first writer.  One check in a session is enough: server and timeline never
--- change under a backend that may write.  If the transaction of the check is rolled back, the check is made again.
+-- After a promotion any session may be the first writer.  One check in a session is enough: server, timeline and
+-- database never change under a backend that may write.  If the transaction of the check is rolled back, the check is
+-- made again.
 CREATE FUNCTION kube_reports_internal.require_incarnation() RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp

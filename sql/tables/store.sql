@@ -234,7 +234,8 @@ CREATE TABLE kube_reports_internal.store (
 	timeline	bigint,
 	history_expired_at timestamptz,
 	daily_cut	date,
-	daily_cut_at timestamptz
+	daily_cut_at timestamptz,
+	database	oid
 );
 COMMENT ON TABLE kube_reports_internal.store IS 'one row: the state of this copy of the store; never dumped';
 COMMENT ON COLUMN kube_reports_internal.store.version
@@ -250,6 +251,8 @@ COMMENT ON COLUMN kube_reports_internal.store.history_expired_at IS 'when upkeep
 COMMENT ON COLUMN kube_reports_internal.store.daily_cut
 	IS 'counts of days before this one are not kept, but for the last one of each; null: expire_days() has not run';
 COMMENT ON COLUMN kube_reports_internal.store.daily_cut_at IS 'when upkeep last moved daily_cut on';
+COMMENT ON COLUMN kube_reports_internal.store.database
+	IS 'OID of the database that gave the versions: CREATE DATABASE ... TEMPLATE copies all other columns';
 INSERT INTO kube_reports_internal.store (version) SELECT e.extversion FROM pg_extension e
 	WHERE e.extname = 'kube_reports';
 
