@@ -180,3 +180,10 @@ ROLLBACK TO s;
 SELECT kube_reports.new_incarnation(log_lost => true) < kube_reports_internal.version_limit() AS in_range;
 SELECT kube_reports.delete_report(:'one', 'policyreports.wgpolicyk8s.io', 'default', 'r2');
 COMMIT;
+
+-- A session without row security is that of a dump only while the store is empty.
+SET row_security = off;
+INSERT INTO kube_reports.cluster (uid, name) VALUES ('00000000-0000-0000-0000-000000000004', 'x');
+RESET row_security;
+SELECT restore_pending FROM kube_reports.status;
+SELECT code, names FROM pg_temp.list('00000000-0000-0000-0000-000000000004');

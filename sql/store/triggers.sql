@@ -212,13 +212,14 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.dml_restored()
 	IS 'trigger: a lane that no function of ours made comes from a dump';
 
--- A cluster of a dump gets its lanes from the dump.
+-- A cluster of a dump gets its lanes from the dump.  Where lanes are there, the store is in use: a role may have
+-- row_security off for another reason.  Lanes of a dump have begun the restore before.
 CREATE FUNCTION kube_reports_internal.dml_registered() RETURNS trigger
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	IF kube_reports_internal.loads_dump() THEN
+	IF kube_reports_internal.loads_dump() AND NOT EXISTS (SELECT FROM kube_reports_internal.lane) THEN
 		UPDATE kube_reports_internal.store SET restore_pending = true WHERE NOT restore_pending;
 	ELSIF NOT kube_reports_internal.is_restoring() THEN
 		PERFORM kube_reports_internal.require_read_committed();
