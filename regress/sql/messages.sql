@@ -149,3 +149,10 @@ ROLLBACK;
 -- The mark of a cluster that goes is no switch.
 UPDATE kube_reports.cluster SET removing = true WHERE uid = :'one';
 UPDATE kube_reports.cluster SET name = 'there' WHERE uid = :'one' RETURNING name, removing;
+
+-- Times that no month of history has.
+SELECT kube_reports.make_history('infinity');
+SELECT kube_reports.make_history('-infinity');
+SELECT kube_reports.make_history(NULL);
+SELECT kube_reports.make_history('0044-03-15 BC');
+SELECT kube_reports.make_history('10000-01-01');

@@ -36,6 +36,12 @@ DECLARE
 	month		timestamp := date_trunc('month', make_history.at AT TIME ZONE 'UTC');
 	partition	text := 'report_change_' || to_char(month, 'YYYY_MM');
 BEGIN
+	-- The name of a partition has four digits for the year.
+	IF at IS NULL OR at < '0001-01-01 00:00:00+00' OR at >= '9999-12-01 00:00:00+00' THEN
+		RAISE EXCEPTION 'history has no month of time %', coalesce(quote_literal(at), 'NULL')
+			USING ERRCODE = 'datetime_field_overflow',
+				HINT = 'Give a time between the years 1 and 9999.';
+	END IF;
 	IF to_regclass('kube_reports_internal.' || partition) IS NOT NULL THEN
 		RETURN;
 	END IF;
@@ -66,7 +72,7 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports.make_history(timestamptz)
 	IS 'makes room for the history of the month that a time is in, for rows that are loaded or replicated: whoever '
-		'writes, and upkeep, make it by themselves';
+		'writes, and upkeep, make it by themselves. Raises 22008 for a time that is in no month of the years 1 to 9999';
 
 ---- from documents to rows ----
 
