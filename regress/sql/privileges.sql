@@ -85,6 +85,17 @@ SELECT body FROM kube_reports.object WHERE name = 'b';
 SELECT count(*) FROM kube_reports.stored_report;
 
 \c - :owner
-GRANT regress_proxy_one, regress_proxy_two, regress_reader, regress_admin TO current_user;
-DROP OWNED BY regress_proxy_one, regress_proxy_two, regress_reader, regress_admin;
-DROP ROLE regress_proxy_one, regress_proxy_two, regress_reader, regress_nobody, regress_admin;
+-- An administrator's role, and one that is also bound to a cluster.
+SELECT kube_reports.grant_admin('regress_proxy_one');
+SELECT kube_reports.revoke_admin('regress_admin'), kube_reports.revoke_admin('regress_proxy_one');
+DROP ROLE regress_admin;
+SELECT kube_reports.revoke_admin('regress_admin');
+\c - regress_proxy_one
+SELECT generation > 0 AS welcome FROM kube_reports_internal.api_hello('00000000-0000-0000-0000-000000000001', 'one');
+SELECT kube_reports.register_crd('{}');
+SELECT count(*) FROM kube_reports.object;
+
+\c - :owner
+GRANT regress_proxy_one, regress_proxy_two, regress_reader TO current_user;
+DROP OWNED BY regress_proxy_one, regress_proxy_two, regress_reader;
+DROP ROLE regress_proxy_one, regress_proxy_two, regress_reader, regress_nobody;

@@ -279,7 +279,7 @@ AS $$
 			AND p.proname NOT IN ('report_in', 'report_out', 'report_recv', 'report_send',
 				-- No functions that need the owner's rights: they would fail half-way, without a useful message.
 				'grant_proxy', 'grant_reader', 'grant_cluster', 'grant_namespace', 'grant_admin', 'revoke_reader',
-					'add_reader', 'limit_reader',
+					'revoke_admin', 'add_reader', 'limit_reader',
 				'unregister_cluster', 'mark_cluster', 'after_update', 'enable_text_search', 'prepare_subscriber')
 $$;
 COMMENT ON FUNCTION kube_reports_internal.admin_objects() IS 'what administrators may use, as GRANT names it';
@@ -301,3 +301,53 @@ COMMENT ON FUNCTION kube_reports.grant_admin(name)
 	IS 'lets a role read and write every table, and use every function but the owner''s, for every cluster; only the '
 		'owner grants, removes clusters and upgrades';
 
+-- A grant on a function in C has its grantor besides the function's owner, who is a superuser: then a superuser's
+-- REVOKE and DROP OWNED take back the superuser's grants alone.  So each grantor's grants are revoked as the grantor.
+CREATE FUNCTION kube_reports.revoke_admin(role name) RETURNS bigint
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	caller CONSTANT text := current_setting('role');
+	served		uuid;
+	removed		bigint;
+	given		record;
+BEGIN
+	IF NOT EXISTS (SELECT FROM pg_roles r WHERE r.rolname = revoke_admin.role) THEN
+		RAISE EXCEPTION 'role "%" does not exist', role USING ERRCODE = 'undefined_object';
+	END IF;
+	removed := kube_reports.revoke_reader(role);
+	FOR given IN
+		SELECT DISTINCT a.grantor::regrole AS grantor, o.kind, o.object
+		FROM (SELECT CASE c.relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END AS kind, c.oid::regclass::text AS object,
+				c.relnamespace AS namespace, c.relacl AS acl FROM pg_class c
+			UNION ALL
+			SELECT 'ROUTINE', p.oid::regprocedure::text, p.pronamespace, p.proacl FROM pg_proc p
+			UNION ALL
+			SELECT 'SCHEMA', n.oid::regnamespace::text, n.oid, n.nspacl FROM pg_namespace n) o, aclexplode(o.acl) a
+		WHERE o.namespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)
+			AND a.grantee = to_regrole(quote_ident(revoke_admin.role)) AND a.grantor <> a.grantee
+		ORDER BY 1, 2, 3
+	LOOP
+		IF NOT pg_has_role(given.grantor, 'MEMBER') THEN
+			RAISE EXCEPTION 'role % granted privileges on % % to role "%"', given.grantor, lower(given.kind), given.object,
+				role USING ERRCODE = 'insufficient_privilege',
+					HINT = format('SELECT kube_reports.revoke_admin(%L), called by that role or a superuser.', role);
+		END IF;
+		PERFORM set_config('role', given.grantor::text, true);
+		EXECUTE format('REVOKE ALL ON %s %s FROM %I', given.kind, given.object, role);
+		PERFORM set_config('role', caller, true);
+	END LOOP;
+	-- A proxy's role still needs the privileges that administrators and proxies share.
+	SELECT c.uid INTO served FROM kube_reports_internal.proxy_role p
+		JOIN kube_reports.cluster c ON c.id = p.cluster_id WHERE p.role = revoke_admin.role;
+	IF FOUND THEN
+		PERFORM kube_reports.grant_proxy(role, served);
+	END IF;
+	RETURN removed;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.revoke_admin(name)
+	IS 'takes back every privilege and grant of a role in this store, whoever granted it, but for what it needs as the '
+		'role of proxies; the role can then be dropped. Returns how many grants of readers it had. Raises 42704 for an '
+		'unknown role, 42501 where somebody else granted privileges';
