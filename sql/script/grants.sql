@@ -330,8 +330,8 @@ BEGIN
 		ORDER BY 1, 2, 3
 	LOOP
 		IF NOT pg_has_role(given.grantor, 'MEMBER') THEN
-			RAISE EXCEPTION 'role % granted privileges on % % to role "%"', given.grantor, lower(given.kind), given.object,
-				role USING ERRCODE = 'insufficient_privilege',
+			RAISE EXCEPTION 'role % granted privileges on % % to role "%"', given.grantor, lower(given.kind),
+				given.object, role USING ERRCODE = 'insufficient_privilege',
 					HINT = format('SELECT kube_reports.revoke_admin(%L), called by that role or a superuser.', role);
 		END IF;
 		PERFORM set_config('role', given.grantor::text, true);
