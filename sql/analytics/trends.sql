@@ -31,6 +31,24 @@ COMMENT ON VIEW kube_reports.result_event
 		'names; first_seen and old_since: when it had appeared, since when it had had its old status; gone_with: it '
 		'disappeared with its report, or with all that the report said of its resource; null: alone';
 
+-- Most of history tells what appeared with a new report.  These rows are not unpacked here.
+CREATE VIEW kube_reports_internal.changed_event WITH (security_barrier) AS
+	SELECT h.at, c.uid AS cluster, c.name AS cluster_name, h.namespace, g.name AS report, k.source, k.policy, k.rule,
+		k.severity, s.kind AS subject_kind, s.name AS subject_name, h.old_status, h.new_status, h.old_since,
+		h.key AS result_key, h.gone_with IS NOT NULL AS gone_with_others
+	FROM kube_reports_internal.result_change h
+		JOIN kube_reports.cluster c ON c.id = h.cluster_id
+		JOIN kube_reports_internal.criterion k ON k.id = h.criterion
+		LEFT JOIN kube_reports_internal.subject s ON s.id = h.subject
+		LEFT JOIN kube_reports_internal.origin g ON g.id = h.origin
+	WHERE h.of_known AND h.old_status IS NOT NULL AND (h.settles_at IS NULL OR h.settles_at <= now())
+		AND (h.cluster_id = ANY (ARRAY(SELECT w.id FROM kube_reports_internal.caller_cluster w))
+			OR (h.cluster_id, h.namespace) IN (SELECT n.cluster_id, n.namespace
+				FROM kube_reports_internal.caller_namespace n));
+COMMENT ON VIEW kube_reports_internal.changed_event
+	IS 'the events of result_event that have an old status, with statuses by their letters: for fix_time() and '
+		'flapping()';
+
 -- Each change ends an interval.  Intervals without an end are those of current results, and of results that have
 -- disappeared but may still come back.
 CREATE VIEW kube_reports.result_interval WITH (security_barrier) AS
@@ -110,11 +128,10 @@ BEGIN ATOMIC
 		count(*) FILTER (WHERE e.gone), avg(e.lasted) FILTER (WHERE e.gone),
 		percentile_cont(0.5) WITHIN GROUP (ORDER BY e.lasted) FILTER (WHERE e.gone)
 	FROM (SELECT e.cluster, e.cluster_name, e.namespace, e.severity, e.at - e.old_since AS lasted,
-		e.gone_with IS NOT NULL AS gone,
-			gone_is_fixed OR e.gone_with IS NULL AS fixed
-		FROM kube_reports.result_event e
-		WHERE e.at >= from_time AND e.at < to_time AND e.old_status IN ('warn', 'fail', 'error')
-			AND (e.new_status = 'pass' OR e.new_status IS NULL)) e
+		e.gone_with_others AS gone, gone_is_fixed OR NOT e.gone_with_others AS fixed
+		FROM kube_reports_internal.changed_event e
+		WHERE e.at >= from_time AND e.at < to_time AND e.old_status IN ('w', 'f', 'e')
+			AND (e.new_status = 'p' OR e.new_status IS NULL)) e
 	GROUP BY e.cluster, e.cluster_name, e.namespace, e.severity;
 END;
 COMMENT ON FUNCTION kube_reports.fix_time(timestamptz, timestamptz, boolean)
@@ -131,8 +148,8 @@ LANGUAGE sql STABLE
 BEGIN ATOMIC
 	SELECT e.cluster, e.cluster_name, e.namespace, e.report, e.source, e.policy, e.rule, e.subject_kind,
 		e.subject_name, count(*), max(e.at)
-	FROM kube_reports.result_event e
-	WHERE e.at >= from_time AND e.at < to_time AND e.old_status IS NOT NULL AND e.new_status IS NOT NULL
+	FROM kube_reports_internal.changed_event e
+	WHERE e.at >= from_time AND e.at < to_time AND e.new_status IS NOT NULL
 	GROUP BY e.cluster, e.cluster_name, e.namespace, e.report, e.source, e.policy, e.rule, e.subject_kind,
 		e.subject_name, e.result_key
 	HAVING count(*) >= min_changes;
