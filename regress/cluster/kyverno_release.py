@@ -47,7 +47,8 @@ class Kyverno:
         chart["dependencies"] = [entry for entry in chart["dependencies"] if not entry.get("repository")]
         described.write_text(yaml.safe_dump(chart), encoding="utf-8")
         (self.directory / "chart" / "Chart.lock").unlink()
-        definitions = [document for file in sorted((source() / "config" / "crds" / "policies.kyverno.io").glob("*.yaml"))
+        crds = source() / "config" / "crds" / "policies.kyverno.io"
+        definitions = [document for file in sorted(crds.glob("*.yaml"))
                        for document in yaml.safe_load_all(file.read_text(encoding="utf-8"))]
         rendered = run([str(HELM), "template", "kyverno", str(self.directory / "chart"), "--namespace", NAMESPACE,
                         "--kube-version", "1.36.0", "--no-hooks", "--set", "reportsController.replicas=1",

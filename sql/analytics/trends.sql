@@ -165,8 +165,8 @@ RETURN CASE severity WHEN 'critical' THEN 10 WHEN 'high' THEN 6 WHEN 'medium' TH
 	WHEN 'unknown' THEN 1 WHEN 'info' THEN 0
 	ELSE kube_reports_internal.known_word('severity', severity, kube_reports_internal.severity_words())::integer END;
 COMMENT ON FUNCTION kube_reports.severity_weight(text)
-	IS 'what a result counts in weighted scores: critical 10, high 6, medium 3, low, unknown and null 1, info 0. Raises '
-		'22023 for another word';
+	IS 'what a result counts in weighted scores: critical 10, high 6, medium 3, low, unknown and null 1, info 0. '
+		'Raises 22023 for another word';
 
 -- Whole clusters have rows of their own.  Of other clusters, the reader sees the rows of single namespaces.  Unfolded
 -- deltas are added.

@@ -266,8 +266,8 @@ AS $$
 		THEN kube_reports_internal.history_begins() - interval '1 month' ELSE 'infinity' END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.history_names_from()
-	IS 'the time before which a criterion or actor must have been used last, so that history cannot refer to it: a month '
-		'before the oldest month of history; infinity without clusters, which alone have history';
+	IS 'the time before which a criterion or actor must have been used last, so that history cannot refer to it: a '
+		'month before the oldest month of history; infinity without clusters, which alone have history';
 
 -- History has no index by criterion, because every write would pay for the index.  Each event comes with counts, so a
 -- criterion's last count is removed after its last event.  When history has dropped the month of that removal, no event

@@ -757,8 +757,8 @@ CREATE FUNCTION kube_reports_internal.caseless(searched text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN lower(lower(searched COLLATE "C") COLLATE "default");
 COMMENT ON FUNCTION kube_reports_internal.caseless(text)
-	IS 'a text as searches for text compare it: ASCII letters in lower case whatever the locale, then all others by the '
-		'locale of the database';
+	IS 'a text as searches for text compare it: ASCII letters in lower case whatever the locale, then all others by '
+		'the locale of the database';
 
 CREATE FUNCTION kube_reports.enable_text_search() RETURNS boolean
 LANGUAGE plpgsql VOLATILE

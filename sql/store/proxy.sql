@@ -124,8 +124,8 @@ COMMENT ON FUNCTION kube_reports_internal.api_result_counts(uuid, integer, kube_
 		'reports of cluster scope, severity null where there is none, category Other where there is none; at most '
 		'max_rows of them, failing ones (warn, fail, error) first; series: how many there are';
 
--- A connection of a proxy may last for weeks, so upkeep refreshes the time, too.  Every replica's upkeep calls this; the
--- row is written about once a minute, and a locked row is left alone.
+-- A connection of a proxy may last for weeks, so upkeep refreshes the time, too.  Every replica's upkeep calls this;
+-- the row is written about once a minute, and a locked row is left alone.
 CREATE FUNCTION kube_reports_internal.note_served(cluster uuid) RETURNS void
 LANGUAGE sql VOLATILE
 SET search_path = pg_catalog, pg_temp
