@@ -31,7 +31,7 @@ PG_FUNCTION_INFO_V1(report_from_jsonb);
 PG_FUNCTION_INFO_V1(string_at);
 PG_FUNCTION_INFO_V1(value_at);
 PG_FUNCTION_INFO_V1(document_size);
-PG_FUNCTION_INFO_V1(packed);
+PG_FUNCTION_INFO_V1(stored_bytes);
 
 /* The first byte of a packed document.  No JSON text begins with it. */
 #define PACKED_LZ4 1
@@ -215,7 +215,7 @@ document_size(PG_FUNCTION_ARGS)
  * the form of lz4: the first byte, four bytes of the length of the text in network order, a block.
  */
 Datum
-packed(PG_FUNCTION_ARGS)
+stored_bytes(PG_FUNCTION_ARGS)
 {
 	require_all_arguments(fcinfo);
 

@@ -57,11 +57,11 @@ def items_of(api, text, namespace, accept=None):
 def test_forms(filled):
     """The server keeps some bodies as text, some packed, inside the row and outside of it"""
     forms = filled.database.psql("SELECT count(DISTINCT (pg_column_compression(body), pg_column_size(body) > 2000,"
-                                 " get_byte(kube_reports_internal.packed(body), 0))) FROM kube_reports.object")
+                                 " get_byte(kube_reports_internal.stored_bytes(body), 0))) FROM kube_reports.object")
     assert int(forms) >= (6 if filled.lz4 else 4)
     if filled.lz4:
         assert filled.database.psql("SELECT count(*) > 1 FROM kube_reports.object WHERE"
-                                    " get_byte(kube_reports_internal.packed(body), 0) = 1") == "t"
+                                    " get_byte(kube_reports_internal.stored_bytes(body), 0) = 1") == "t"
 
 
 @pytest.mark.parametrize("accept, item", ((None, None), (PARTIAL_LIST, PARTIAL)))
@@ -108,10 +108,11 @@ def test_damaged(own_stack, ns):
     own_stack.begin()
     api = own_stack.proxy().api()
     api.create(POLR, report("r"), ns)
-    packed = "kube_reports_internal.packed(kube_reports.report)"
-    own_stack.database.psql(f"ALTER FUNCTION {packed} RENAME TO packed_well", user="postgres")
+    stored_bytes = "kube_reports_internal.stored_bytes(kube_reports.report)"
+    own_stack.database.psql(f"ALTER FUNCTION {stored_bytes} RENAME TO undamaged", user="postgres")
     for block in ("01", "0100", "01ffffffff00", "010000000a1f61", "0100000010ffffffffffffffff"):
-        own_stack.database.psql("CREATE OR REPLACE FUNCTION kube_reports_internal.packed(document kube_reports.report)"
+        own_stack.database.psql("CREATE OR REPLACE FUNCTION "
+                                "kube_reports_internal.stored_bytes(document kube_reports.report)"
                                 f" RETURNS bytea LANGUAGE sql RETURN '\\x{block}'::bytea", user="postgres")
         failure(api.get(path_of(POLR, ns)), 500, "InternalError")
         with api.watch(path_of(POLR, ns), sendInitialEvents="true", resourceVersionMatch="NotOlderThan") as watch:

@@ -318,7 +318,7 @@ BEGIN
 				ORDER BY o.namespace, o.name
 				LIMIT most_rows
 			LOOP
-				document := kube_reports_internal.packed(stored_body);
+				document := kube_reports_internal.stored_bytes(stored_body);
 				RETURN NEXT;
 				items := items + 1;
 				bytes := bytes + size;
@@ -344,7 +344,7 @@ BEGIN
 					IF plan.envelope IS NOT NULL THEN
 						version := stored.version;
 						metadata := stored.metadata;
-						document := kube_reports_internal.packed(stored.body);
+						document := kube_reports_internal.stored_bytes(stored.body);
 						bytes := bytes + envelope_bytes + kube_reports.document_size(metadata)
 							+ coalesce(kube_reports.document_size(stored.body), 0);
 					ELSE

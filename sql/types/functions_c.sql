@@ -86,9 +86,9 @@ CREATE FUNCTION kube_reports.document_size(document kube_reports.report) RETURNS
 COMMENT ON FUNCTION kube_reports.document_size(kube_reports.report)
 	IS 'bytes of a document, without reading or decompressing it';
 
-CREATE FUNCTION kube_reports_internal.packed(document kube_reports.report) RETURNS bytea
+CREATE FUNCTION kube_reports_internal.stored_bytes(document kube_reports.report) RETURNS bytea
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION kube_reports_internal.packed(kube_reports.report)
+COMMENT ON FUNCTION kube_reports_internal.stored_bytes(kube_reports.report)
 	IS 'a document as it is stored: the byte 1, four bytes of its length and a block of lz4; or its text, when it is not '
 		'stored with lz4';
 
