@@ -24,8 +24,9 @@ sys.path.append(str(TOP / "regress" / "clients"))
 with unittest.mock.patch.dict(sys.modules, conftest=HTTP):
     from stack import compact  # noqa: E402
 
-# Clients name namespaces that they do not make.
+# Clients name namespaces and owners that they do not make.
 FLAGS = ["--disable-admission-plugins=NamespaceLifecycle"]
+CONTROLLERS = ["--controllers=*,-garbage-collector-controller"]
 
 
 class Clients(Cluster):
@@ -55,7 +56,7 @@ class Clients(Cluster):
 
 
 def main():
-    cluster = Clients()
+    cluster = Clients(manager_flags=CONTROLLERS)
     try:
         cluster.begin()
         print(json.dumps({"ports": [cluster.plane.port] * 2, "pki": cluster.stack.pki,

@@ -39,5 +39,5 @@ def test_informers(suite, watch_list):
     outcomes = dict(reversed(pair) for pair in re.findall(r"^--- (\w+): (\w+)", done.stdout, re.M))
     told = "\n".join(line for line in done.stdout.splitlines()
                      if not line.startswith(("=== ", "--- PASS"))) + done.stderr[-3000:]
-    assert done.returncode == 0 and set(outcomes.values()) == {"PASS"}, told[-6000:]
+    assert done.returncode == 0 and set(outcomes.values()) == {"PASS"}, f"{told[:3000]}\n...\n{told[-1000:]}"
     assert sorted(outcomes) == sorted(TESTS)
