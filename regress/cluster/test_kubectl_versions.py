@@ -1,0 +1,83 @@
+"""
+kubectl from 1.20 to current, through the aggregator: the commands that regress/http/test_kubectl.py gives Debian's
+kubectl at a proxy.
+
+Each of the proxy's tests runs here with each version.  Left out is what counts the watches of a proxy, because
+controllers watch, too.
+"""
+
+import importlib
+import sys
+import types
+import unittest.mock
+import uuid
+
+import pytest
+
+from conftest import HTTP
+from control_plane import API_SERVICES, programs
+
+
+def proxy_tests():
+    """The proxy's module; what it imports has names of modules that are here, too."""
+    pytest.register_assert_rewrite("test_kubectl")
+    with unittest.mock.patch.dict(sys.modules, conftest=HTTP):
+        return vars(importlib.import_module("test_kubectl"))
+
+
+TESTS = proxy_tests()
+LEFT_OUT = {"test_versions_at_hand", "test_wait_for_delete"}
+VERSIONS = {name: file for name, file in programs().items() if name.startswith("kubectl")}
+globals().update({name: value for name, value in TESTS.items() if name in ("written", "three", "store")
+                  or (name.startswith("test_") and name not in LEFT_OUT)})
+
+
+class Behind:
+    """What a test takes for a proxy: kube-apiserver."""
+
+    def __init__(self, plane):
+        self.plane = plane
+
+    def kubeconfig(self):
+        return self.plane.kubeconfig
+
+
+@pytest.fixture(scope="module", autouse=True)
+def old_group(cluster, plane, api):
+    """The tests know every built-in group, and this one is served only on request."""
+    plane.apply(plane.api_service("kyverno.io/v1alpha2", cluster.first.port))
+    plane.wait_available("kyverno.io/v1alpha2")
+    yield
+    api.delete(f"{API_SERVICES}/v1alpha2.kyverno.io")
+
+
+@pytest.fixture
+def stack(cluster, plane):
+    """What a test takes for two proxies and their database."""
+    return types.SimpleNamespace(first=Behind(plane), second=Behind(plane), database=cluster.stack.database,
+                                 cluster=cluster.stack.cluster)
+
+
+@pytest.fixture
+def ns(plane, api):
+    """The test's own namespace, and the second one that some of the tests write to."""
+    name = "t-" + uuid.uuid4().hex[:10]
+    names = (name, name + "-b")
+    for each in names:
+        plane.namespace(each)
+    yield name
+    for each in names:
+        api.delete(f"/api/v1/namespaces/{each}")
+
+
+@pytest.fixture(scope="session")
+def caches(tmp_path_factory):
+    """kubectl's caches of discovery, one for each version, as it has them between commands."""
+    return tmp_path_factory.mktemp("kubectl")
+
+
+@pytest.fixture(params=VERSIONS or [None])
+def kubectl(request, plane, caches):
+    assert request.param, "no kubectl is built: .ci/cluster-programs build"
+    plane.wait_available()
+    return HTTP.Kubectl(VERSIONS[request.param], Behind(plane), caches / request.param)
