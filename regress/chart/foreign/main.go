@@ -1,5 +1,5 @@
-// Command foreign reads Kubernetes objects, one JSON document a line, into the types of the operators that they are for, and prints
-// what these do not know: a field of another name or kind, a value of another type.  It prints what it has read at the end.
+// Command foreign reads Kubernetes objects, one JSON document a line, into the types of the operators that they are for.
+// It prints what these types do not know: a field of another name, a value of another type.  The last line has the counts.
 package main
 
 import (
