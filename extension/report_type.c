@@ -145,7 +145,7 @@ report_from_jsonb(PG_FUNCTION_ARGS)
 
 /* The value at a path of members; NULL if absent. */
 static const JsonNode *
-node_at(Arena *arena, Datum document, ArrayType * path)
+node_at(Arena *arena, Datum document, ArrayType *path)
 {
 	const JsonNode *node = parse_document(arena, datum_text(document));
 	Datum	   *keys;

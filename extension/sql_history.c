@@ -39,13 +39,13 @@ typedef enum ChangeColumn
 typedef struct ArrayReader
 {
 	const char *next;
-	const		bits8 *present; /* NULL: no element is null */
+	const bits8 *present;		/* NULL: no element is null */
 	int			count;
 	int			width;			/* bytes of an element */
 } ArrayReader;
 
 static void
-reader_init(ArrayReader *reader, ArrayType * array)
+reader_init(ArrayReader *reader, ArrayType *array)
 {
 	Oid			type = ARR_ELEMTYPE(array);
 
@@ -64,9 +64,7 @@ reader_init(ArrayReader *reader, ArrayType * array)
 	reader->width = type == CHAROID ? 1 : (int) sizeof(int64);
 }
 
-/*
- * Reads the element of this index; false if it is null or does not exist.  The caller reads each index once, in order.
- */
+/* Reads the element of this index; false: it is null or does not exist.  The caller reads each index once, in order. */
 static bool
 reader_next(ArrayReader *reader, int index, Datum *value)
 {

@@ -103,7 +103,8 @@ CREATE TABLE public.regress_call (name text PRIMARY KEY, call text NOT NULL);
 GRANT SELECT ON public.regress_call TO PUBLIC;
 INSERT INTO public.regress_call VALUES
 	('status_name', $$kube_reports_internal.status_name('p')$$),
-	('unpacked_changes', $$kube_reports_internal.unpacked_changes('{1}', '{2}', '{3}', NULL, '{p}', NULL, NULL, NULL)$$),
+	('unpacked_changes',
+		$$kube_reports_internal.unpacked_changes('{1}', '{2}', '{3}', NULL, '{p}', NULL, NULL, NULL)$$),
 	('excluded_from_score', $$kube_reports_internal.excluded_from_score('MANUAL')$$),
 	('severity_weight', $$kube_reports.severity_weight('high')$$),
 	('setting', $$kube_reports.setting('history_retention')$$),

@@ -110,7 +110,7 @@ CALL upkeep();
 CREATE VIEW pg_temp.days AS
 	SELECT (now() AT TIME ZONE 'UTC')::date - d.day AS age, r.namespace, d.count AS value, count(*) AS rows
 		FROM kube_reports_internal.rollup_daily d JOIN kube_reports_internal.rollup r ON r.id = d.rollup
-	GROUP BY 1, 2, 3 ORDER BY 1 DESC, 2;
+	GROUP BY 1, 2, 3 ORDER BY 1 DESC, 2, 3;
 SELECT * FROM pg_temp.days;
 -- Older than ten days: the time before is gone, day by day, but what holds still holds.
 SELECT kube_reports_internal.expire_days() AS expired, kube_reports_internal.expire_days() AS again;

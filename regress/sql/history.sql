@@ -26,8 +26,8 @@ LANGUAGE sql AS $$
 $$;
 CREATE VIEW pg_temp.stored AS
 	SELECT g.name, cardinality(c.keys) AS keys, cardinality(c.criteria) AS criteria,
-		cardinality(c.subjects) AS subjects,
-		cardinality(c.old_statuses) AS old_statuses, cardinality(c.new_statuses) AS new_statuses,
+		cardinality(c.subjects) AS subjects, cardinality(c.old_statuses) AS old_statuses,
+		cardinality(c.new_statuses) AS new_statuses,
 		cardinality(c.gone_with) AS gone_with, cardinality(c.first_seen) AS first_seen,
 		cardinality(c.old_since) AS old_since, c.settles_at - c.at AS settles
 	FROM kube_reports_internal.report_change c JOIN kube_reports_internal.origin g ON g.id = c.origin
