@@ -65,6 +65,37 @@ def test_a_database_without_the_extension(own_stack):
     assert len(messages(proxy, "is served")) == 1
 
 
+def test_the_extension_goes(own_stack):
+    """Dropped under a running proxy: said as at a start, 503 for clients; made again, the proxy goes on"""
+    own_stack.begin()
+    database = own_stack.database
+    proxy = own_stack.proxy()
+    api = proxy.api()
+    path = "/apis/wgpolicyk8s.io/v1alpha2/policyreports"
+    assert api.get(path).code == 200
+
+    database.psql("DROP EXTENSION kube_reports CASCADE")
+    codes = []
+
+    def not_ready():
+        answer = api.get(path)
+        codes.append(answer.code)
+        if answer.code == 503:
+            assert answer.json["reason"] == "ServiceUnavailable" and answer.headers["Retry-After"]
+        return b"does not have the extension" in getattr(proxy.answers("/readyz/database"), "body", b"")
+
+    until(not_ready, 20, "/readyz/database to say what is missing")
+    assert set(codes) == {503}
+    told = until(lambda: messages(proxy, "CREATE EXTENSION kube_reports"), 10, "the line of a start")
+    assert len(told) == 1 and told[0]["level"] == "error"
+    assert api.get(path).code == 503
+
+    database.psql("CREATE EXTENSION kube_reports")
+    database.psql(f"SELECT kube_reports.grant_proxy('kube_reports_proxy', '{own_stack.cluster}')")
+    proxy.wait_ready()
+    assert api.get(path).code == 200
+
+
 def test_a_role_of_another_cluster(stack):
     """The log says which call of grant_proxy() binds a role"""
     wanted = str(uuid.uuid4())
