@@ -51,7 +51,7 @@ reader_init(ArrayReader *reader, ArrayType *array)
 
 	if (type != CHAROID && type != INT8OID && type != TIMESTAMPTZOID)
 		ereport(ERROR,
-				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("history has no arrays of this type"),
 				 errdetail("Its arrays are of bigint, \"char\" and timestamp with time zone.")));
 	if (ARR_NDIM(array) > 1)

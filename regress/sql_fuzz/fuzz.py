@@ -148,6 +148,14 @@ def type_arguments(connection, oids, names=None, variadic=False):
     return [Argument(names[n], type_name, variadic and n == len(types) - 1) for n, type_name in enumerate(types)]
 
 
+def typings(arguments):
+    """The arguments with the types that a polymorphic function is called with."""
+    if all(argument.type != "anyarray" for argument in arguments):
+        return [arguments]
+    return [[argument._replace(type=element + "[]") if argument.type == "anyarray" else argument
+             for argument in arguments] for element in ("bigint", '"char"', "timestamp with time zone", "text", "jsonb")]
+
+
 def routines(connection, condition=""):
     """Functions, procedures and aggregates of the schema that the caller may execute."""
     found = []
@@ -166,8 +174,9 @@ def routines(connection, condition=""):
             "SELECT * FROM {}.{}({}) LIMIT 100")
         if kind == "f" and not returns_set and returns == "void":
             form = "SELECT {}.{}({})"
-        found.append(Target("procedure" if kind == "p" else "function", name,
-                            form.format(schema, '"' + name.replace('"', '""') + '"', "{}"), arguments, returns_set))
+        found += [Target("procedure" if kind == "p" else "function", name,
+                         form.format(schema, '"' + name.replace('"', '""') + '"', "{}"), typed, returns_set)
+                  for typed in typings(arguments)]
     return found
 
 
