@@ -43,6 +43,7 @@ static const SqlStatus sql_statuses[] = {
 	{"53", 503, "ServiceUnavailable", "the database is out of resources, please try again", 1},
 	{"57", 503, "ServiceUnavailable", "the database is restarting, please try again", 1},
 	{"3F000", 503, "ServiceUnavailable", "the database does not have the extension kube_reports, please try again", 1},
+	{"42501", 503, "ServiceUnavailable", "the database does not let the proxy serve the cluster, please try again", 1},
 	{"08", 503, "ServiceUnavailable", "the connection to the database was lost, please try again", 1},
 	{"25006", 503, "ServiceUnavailable", "the database is read-only, please try again", 1},
 	{"25P03", 503, "ServiceUnavailable", "the connection to the database was lost, please try again", 1},

@@ -541,17 +541,9 @@ connection_step_done(Connection *connection)
 			error.hint = NULL;
 		}
 
-		/*
-		 * After an update of the extension, a prepared statement may have the old result type, or its function may be
-		 * gone.  When the extension was dropped, its schema is gone (3F000).  A new connection learns in its greeting
-		 * what the database supports, and logs what is missing; a failed greeting has reasons of its own.
-		 */
 		if (strcmp(error.sqlstate, "26000") == 0)
 			pg_pooler_changed();
-		if (connection->state == CONNECTION_READY &&
-			((strcmp(error.sqlstate, "0A000") == 0 && strstr(error.message, "cached plan") != NULL) ||
-			 strcmp(error.sqlstate, "3F000") == 0 || strcmp(error.sqlstate, "42883") == 0 ||
-			 strcmp(error.sqlstate, "26000") == 0))
+		if (connection->state == CONNECTION_READY && connection_outdated(&error))
 			connection_doom(connection, error.message);
 	}
 	/* The cancel request hit this call instead of the previous one: queue it again. */

@@ -447,3 +447,16 @@ pool_resolved(Pool *pool, bool fresh)
 			connection_start(connection);
 	}
 }
+
+bool
+connection_outdated(const PgError *error)
+{
+	static const char *const sqlstates[] = {"26000", "3F000", "42501", "42883", "42P01"};
+
+	for (size_t i = 0; i < sizeof(sqlstates) / sizeof(sqlstates[0]); i++)
+	{
+		if (strcmp(error->sqlstate, sqlstates[i]) == 0)
+			return true;
+	}
+	return strcmp(error->sqlstate, "0A000") == 0 && strstr(error->message, "cached plan") != NULL;
+}

@@ -13,6 +13,15 @@
 
 #include "db/pg_choice.h"
 
+/*
+ * Whether an error says that the database is another one than in the greeting.  After an update of the extension a
+ * prepared statement may have the old result type (0A000), or its function may be gone (42883).  The extension may have
+ * been dropped (3F000), its schema renamed (42P01), the cluster unregistered or a grant revoked (42501); a pooler may
+ * have put another session behind the connection (26000).  A new connection learns in its greeting what the database
+ * supports, and logs what is missing; a failed greeting has reasons of its own.
+ */
+extern bool connection_outdated(const PgError *error);
+
 /* pg_connect.c: begins to open a closed connection; later it is READY, or doomed. */
 extern void connection_open(Connection *connection);
 

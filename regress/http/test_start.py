@@ -96,6 +96,31 @@ def test_the_extension_goes(own_stack):
     assert api.get(path).code == 200
 
 
+def test_the_cluster_goes(own_stack):
+    """Unregistered under its proxy: nothing is "not found" then; the log and /readyz/database say why"""
+    own_stack.begin()
+    database = own_stack.database
+    proxy = own_stack.proxy()
+    api = proxy.api()
+    path = "/apis/wgpolicyk8s.io/v1alpha2/policyreports"
+    assert api.get(path).code == 200
+
+    database.psql(f"CALL kube_reports.unregister_cluster('{own_stack.cluster}', force => true)")
+    codes = []
+
+    def not_ready():
+        codes.append(api.get(path).code)
+        return b"may not serve cluster" in getattr(proxy.answers("/readyz/database"), "body", b"")
+
+    until(not_ready, 20, "/readyz/database to say what is missing")
+    assert set(codes) == {503} and api.get(path).code == 503
+    assert messages(proxy, "may not serve cluster")[0]["level"] == "error"
+
+    database.psql(f"SELECT kube_reports.grant_proxy('kube_reports_proxy', '{own_stack.cluster}')")
+    proxy.wait_ready()
+    assert api.get(path).code == 200
+
+
 def test_a_role_of_another_cluster(stack):
     """The log says which call of grant_proxy() binds a role"""
     wanted = str(uuid.uuid4())

@@ -88,3 +88,20 @@ AS $$
 $$;
 COMMENT ON FUNCTION kube_reports_internal.serve_hint(kube_reports_internal.caller, uuid)
 	IS 'what to do where a role may not serve a cluster';
+
+CREATE FUNCTION kube_reports_internal.require_service(cluster uuid, caller kube_reports_internal.caller) RETURNS void
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF NOT EXISTS (SELECT FROM kube_reports.cluster c WHERE c.uid = cluster
+		AND kube_reports_internal.may_serve(c.id, caller)) THEN
+		RAISE EXCEPTION 'role "%" may not serve cluster %', caller.role, cluster
+			USING ERRCODE = 'insufficient_privilege',
+				HINT = kube_reports_internal.serve_hint(caller, cluster);
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.require_service(uuid, kube_reports_internal.caller)
+	IS 'nothing, if a caller may act for a cluster. Raises 42501 otherwise, also for a cluster that there is not: to a '
+		'proxy that has lost its cluster, no type and no object is "not found"';

@@ -11,12 +11,7 @@ LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	IF NOT EXISTS (SELECT FROM kube_reports.cluster c WHERE c.uid = cluster
-		AND kube_reports_internal.may_serve(c.id, caller)) THEN
-		RAISE EXCEPTION 'role "%" may not serve cluster %', caller.role, cluster
-			USING ERRCODE = 'insufficient_privilege',
-				HINT = kube_reports_internal.serve_hint(caller, cluster);
-	END IF;
+	PERFORM kube_reports_internal.require_service(cluster, caller);
 	SELECT p.oldest, p.newest INTO oldest_protocol, newest_protocol FROM kube_reports_internal.protocols() p;
 	-- A standby, or a server that was made read-only, can be read.  A proxy uses a connection for writes only when the
 	-- connection may write.  A proxy that does not understand this version will disconnect.
@@ -45,20 +40,24 @@ CREATE FUNCTION kube_reports_internal.api_registry(cluster uuid,
 			OUT namespaced boolean, OUT status boolean,
 		OUT deprecation text)
 	RETURNS SETOF record
-LANGUAGE sql STABLE SECURITY DEFINER
+LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT l.id, t."group", v.version, t.plural, t.kind, t.namespaced, (v.definition::jsonb->>'status')::boolean,
-		v.definition::jsonb->>'deprecationWarning'
-	FROM kube_reports.cluster c
-		JOIN kube_reports_internal.lane l ON l.cluster_id = c.id
-		JOIN kube_reports.resource_type t ON t.id = l.resource_type
-		JOIN kube_reports_internal.resource_version v ON v.resource_type = t.id
-	WHERE c.uid = $1 AND kube_reports_internal.may_serve(c.id, caller)
-	ORDER BY t."group", v.priority, v.version, t.plural
+#variable_conflict use_column
+BEGIN
+	PERFORM kube_reports_internal.require_service(cluster, caller);
+	RETURN QUERY SELECT l.id, t."group", v.version, t.plural, t.kind, t.namespaced,
+			(v.definition::jsonb->>'status')::boolean, v.definition::jsonb->>'deprecationWarning'
+		FROM kube_reports.cluster c
+			JOIN kube_reports_internal.lane l ON l.cluster_id = c.id
+			JOIN kube_reports.resource_type t ON t.id = l.resource_type
+			JOIN kube_reports_internal.resource_version v ON v.resource_type = t.id
+		WHERE c.uid = $1
+		ORDER BY t."group", v.priority, v.version, t.plural;
+END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_registry(uuid, kube_reports_internal.caller)
-	IS 'what is served in a cluster';
+	IS 'what is served in a cluster. Raises 42501 when the caller may not serve it';
 
 CREATE FUNCTION kube_reports_internal.api_documents(cluster uuid,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),

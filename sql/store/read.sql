@@ -38,6 +38,7 @@ BEGIN
 	SELECT * INTO target FROM kube_reports_internal.resolve(cluster, asked->>'group', asked->>'version',
 		asked->>'resource', caller);
 	IF NOT FOUND THEN
+		PERFORM kube_reports_internal.require_service(cluster, caller);
 		code := 404;
 		body := kube_reports_internal.status_document(404, 'NotFound',
 			'the server could not find the requested resource', '{}');
@@ -224,6 +225,7 @@ BEGIN
 	SELECT * INTO target FROM kube_reports_internal.resolve(cluster, asked->>'group', asked->>'version',
 		asked->>'resource', caller);
 	IF NOT FOUND THEN
+		PERFORM kube_reports_internal.require_service(cluster, caller);
 		code := 404;
 		body := kube_reports_internal.status_document(404, 'NotFound',
 			'the server could not find the requested resource', '{}');

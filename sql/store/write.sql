@@ -115,6 +115,7 @@ BEGIN
 	SELECT * INTO target FROM kube_reports_internal.resolve(cluster, first->>'group', first->>'version',
 		first->>'resource', caller);
 	IF NOT FOUND THEN
+		PERFORM kube_reports_internal.require_service(cluster, caller);
 		SELECT array_agg(404), array_agg('application/json'::text), array_agg(0), array_agg(NULL::text),
 				array_agg(kube_reports_internal.status_document(404, 'NotFound',
 					'the server could not find the requested resource', '{}')),
@@ -370,6 +371,7 @@ BEGIN
 	retry_after := 0;
 	content_type := 'application/json';
 	IF NOT FOUND THEN
+		PERFORM kube_reports_internal.require_service(cluster, caller);
 		code := 404;
 		reply := kube_reports_internal.status_document(404, 'NotFound',
 			'the server could not find the requested resource', '{}');
