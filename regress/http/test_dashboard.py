@@ -456,7 +456,7 @@ def test_scores_of_any_size(world, show):
     browser = show(world.page(database=database), 390)
     assert browser.run(MISFITS) == []
     assert browser.run("return Array.from(document.querySelectorAll('.badge.critical'), b => b.textContent)") == [
-        "1000000000.0", "100.0", "9.0", "0.0"]
+        "999999999.0", "100.0", "9.0", "0.0"]
 
 
 def test_size_is_bounded(world):

@@ -302,8 +302,8 @@ def test_no_connections_left(own_stack, ns):
     until(lambda: second.metric("kube_reports_database_refusals_total") > 10, 30, "refusals")
     told = [line for line in second.log_path.read_text().splitlines()
             if "refuses further connections (SQLSTATE 53300)" in line]
-    # One for each process, however often it is refused.
-    assert 1 <= len(told) <= 3 and "--database-connections" in told[0]
+    # One for each process, however often it is refused: two workers, upkeep and feed.
+    assert 1 <= len(told) <= 4 and "--database-connections" in told[0]
     assert second.api().get("/readyz").code == 500 and second.api().get("/livez").code == 200
     unavailable(second.api().get(path))
     for number in range(1, 20):

@@ -103,7 +103,8 @@ def serves(proxy, ns, name):
 def test_session_pooling(own_stack, bouncer, ns):
     """A proxy works through a pooler that keeps sessions, also when that is started anew"""
     pooler = bouncer("session")
-    proxy = own_stack.proxy(connection=pooler.connection("kube_reports_proxy"))
+    # With one worker, what one client is answered holds for the next.
+    proxy = own_stack.proxy(connection=pooler.connection("kube_reports_proxy"), flags=["--workers=1"])
     serves(proxy, ns, "r1")
     pooler.stop()
     until(lambda: proxy.api().get(path_of(POLR, ns, "r1")).code == 503, 20, "the proxy to notice")

@@ -426,7 +426,7 @@ def test_lists_starve_nobody(own_stack, ns):
     APF-01, W-01: while every connection that lists may have is taken, gets, watches and readyz go on as if nothing was
     """
     own_stack.begin("max_connections = 100")
-    proxy = own_stack.proxy(flags=["--workers=1", "--database-connections=8"])
+    proxy = own_stack.proxy(flags=["--workers=1", "--database-connections=9"])
     api = proxy.api()
     path = path_of(POLR, ns)
     stored = api.create(POLR, report("r1"), ns)
