@@ -68,7 +68,8 @@ static Lanes *lanes;
 static int	board_count;
 static int *told_fds;			/* one for each worker */
 static int	woken_fd;			/* of the feed process */
-static int	mine;				/* number of this worker */
+static int	mine;
+static LoopSocket *bell;		/* of this process: one of told_fds, or woken_fd *//* number of this worker */
 static Pace *paces;
 static void (*run_told) (void *state);
 static void (*run_woken) (void *state);
@@ -166,6 +167,15 @@ feed_channel_worker_gone(int worker)
 	board_changed(board);
 }
 
+/* Without its bell a process would learn nothing more: it ends, and another one takes its place. */
+static void
+listen_to(int fd, void (*readable) (void *state))
+{
+	bell = loop_socket_open(fd, readable, NULL);
+	if (bell == NULL)
+		exit(EXIT_FAILURE);
+}
+
 /* ---------- for workers ---------- */
 
 static void
@@ -181,7 +191,7 @@ feed_channel_attach(int worker, void (*told) (void *state))
 	mine = worker;
 	run_told = told;
 	shared_ring_only_read(ring);
-	loop_socket_open(told_fds[worker], told_readable, NULL);
+	listen_to(told_fds[worker], told_readable);
 }
 
 static Wish *
@@ -314,7 +324,7 @@ feed_channel_serve(void (*woken) (void *state))
 		paces[i].changes = atomic_load_explicit(&boards[i].changes, memory_order_relaxed) - 1;
 		paces[i].since = loop_now();
 	}
-	loop_socket_open(woken_fd, woken_readable, NULL);
+	listen_to(woken_fd, woken_readable);
 }
 
 /* Copies a wish; false when it is being changed. */
