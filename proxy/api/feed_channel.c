@@ -68,8 +68,8 @@ static Lanes *lanes;
 static int	board_count;
 static int *told_fds;			/* one for each worker */
 static int	woken_fd;			/* of the feed process */
-static int	mine;
-static LoopSocket *bell;		/* of this process: one of told_fds, or woken_fd *//* number of this worker */
+static int	mine;				/* number of this worker */
+static LoopSocket *bell;		/* of this process: one of told_fds, or woken_fd */
 static Pace *paces;
 static void (*run_told) (void *state);
 static void (*run_woken) (void *state);
@@ -171,7 +171,8 @@ feed_channel_worker_gone(int worker)
 static void
 listen_to(int fd, void (*readable) (void *state))
 {
-	bell = loop_socket_open(fd, readable, NULL);
+	if (bell == NULL)
+		bell = loop_socket_open(fd, readable, NULL);
 	if (bell == NULL)
 		exit(EXIT_FAILURE);
 }

@@ -74,6 +74,7 @@ static int	log_worker = -1;
 static struct
 {
 	pthread_mutex_t lock;
+	pthread_cond_t begun;		/* signalled when the thread runs */
 	pthread_cond_t filled;		/* signalled when a line was added */
 	pthread_cond_t emptied;		/* signalled when all lines were written */
 	char		bytes[RING_SIZE];
@@ -81,9 +82,10 @@ static struct
 	size_t		len;
 	bool		writing;		/* a line was taken out and is not written yet */
 	bool		started;		/* this process has its thread */
+	bool		running;		/* and the thread runs */
 	unsigned long dropped;		/* since the log last reported the number */
-}			ring = {.lock = PTHREAD_MUTEX_INITIALIZER, .filled = PTHREAD_COND_INITIALIZER,
-.emptied = PTHREAD_COND_INITIALIZER};
+}			ring = {.lock = PTHREAD_MUTEX_INITIALIZER, .begun = PTHREAD_COND_INITIALIZER,
+.filled = PTHREAD_COND_INITIALIZER, .emptied = PTHREAD_COND_INITIALIZER};
 
 static void
 append_raw(Line *line, const char *text)
@@ -277,6 +279,8 @@ write_lines(void *state)
 	static char line[LINE_SIZE];
 
 	pthread_mutex_lock(&ring.lock);
+	ring.running = true;
+	pthread_cond_signal(&ring.begun);
 	for (;;)
 	{
 		size_t		len;
@@ -319,15 +323,20 @@ after_fork(void)
 static void
 after_fork_in_child(void)
 {
+	pthread_cond_init(&ring.begun, NULL);
 	pthread_cond_init(&ring.filled, NULL);
 	pthread_cond_init(&ring.emptied, NULL);
 	ring.len = ring.start = 0;
 	ring.dropped = 0;
-	ring.writing = ring.started = false;
+	ring.writing = ring.started = ring.running = false;
 	pthread_mutex_unlock(&ring.lock);
 }
 
-/* The caller holds the lock.  The new thread blocks all signals: the thread of the loop handles them. */
+/*
+ * The caller holds the lock.  The new thread blocks all signals: the thread of the loop handles them.  It runs when this
+ * returns: a fork while it starts could leave the child a lock of the memory allocator that nobody releases (that of
+ * AddressSanitizer is not reset by fork()).
+ */
 static void
 start_thread(void)
 {
@@ -348,6 +357,8 @@ start_thread(void)
 	if (ring.started)
 		pthread_detach(thread);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	while (ring.started && !ring.running)
+		pthread_cond_wait(&ring.begun, &ring.lock);
 }
 
 void
