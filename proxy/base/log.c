@@ -333,9 +333,9 @@ after_fork_in_child(void)
 }
 
 /*
- * The caller holds the lock.  The new thread blocks all signals: the thread of the loop handles them.  It runs when this
- * returns: a fork while it starts could leave the child a lock of the memory allocator that nobody releases (that of
- * AddressSanitizer is not reset by fork()).
+ * The caller holds the lock.  The new thread blocks all signals: the thread of the loop handles them.  The thread runs
+ * when this returns: a fork while it starts could leave the child a lock of the memory allocator that nobody releases
+ * (that of AddressSanitizer is not reset by fork()).
  */
 static void
 start_thread(void)
