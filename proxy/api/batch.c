@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/allocate.h"
 #include "base/config.h"
 #include "api/feed_channel.h"
 #include "base/metrics.h"
@@ -115,16 +116,6 @@ static void costly_ready(void);
 static void costly_rest(void);
 static void member_costs(Member *write);
 static void batch_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error);
-
-static void *
-allocate(size_t size)
-{
-	void	   *pointer = calloc(1, size);
-
-	if (pointer == NULL)
-		abort();
-	return pointer;
-}
 
 static BatchLane *
 lane_find(int number)

@@ -10,20 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/allocate.h"
+
 #define REPRESENTATIONS 256		/* known to a process */
 
 static char *tokens[REPRESENTATIONS];
 static int	token_count;
-
-static void *
-allocate(size_t size)
-{
-	void	   *pointer = calloc(1, size);
-
-	if (pointer == NULL)
-		abort();
-	return pointer;
-}
 
 /* ---------- frames and representations ---------- */
 

@@ -13,6 +13,7 @@
 
 #include "api/api.h"
 #include "api/reply.h"
+#include "base/allocate.h"
 #include "base/metrics.h"
 
 static void exchange_closed(void *state);
@@ -50,11 +51,9 @@ set_target(Exchange *exchange)
 void
 api_request(HttpRequest *request)
 {
-	Exchange   *exchange = calloc(1, sizeof(Exchange));
+	Exchange   *exchange = allocate(sizeof(Exchange));
 	const char *error = NULL;
 
-	if (exchange == NULL)
-		abort();
 	exchange->http = request;
 	exchange->verb = "";
 	exchange->started = loop_now();

@@ -17,6 +17,7 @@
 #include <time.h>
 
 #include "api/feed_channel.h"
+#include "base/allocate.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/metrics.h"
@@ -510,9 +511,7 @@ feed_attach(Follower *follower, int lane)
 
 	if (feed == NULL)
 	{
-		feed = calloc(1, sizeof(Feed));
-		if (feed == NULL)
-			abort();
+		feed = allocate(sizeof(Feed));
 		feed->lane = lane;
 		feed->position = feed->ring_floor = -1;
 		feed->unasked = true;

@@ -24,6 +24,7 @@
 #include <string.h>
 
 #include "api/feed_channel.h"
+#include "base/allocate.h"
 #include "base/config.h"
 #include "base/log.h"
 #include "base/loop.h"
@@ -334,10 +335,8 @@ static Lane *
 lane_add(int number, int place, int64_t position)
 {
 	Lane	  **end = &lanes;
-	Lane	   *lane = calloc(1, sizeof(Lane));
+	Lane	   *lane = allocate(sizeof(Lane));
 
-	if (lane == NULL)
-		abort();
 	lane->lane = number;
 	lane->place = place;
 	lane->position = lane->told = lane->wanted = lane->polled = position;

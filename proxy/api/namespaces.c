@@ -32,6 +32,7 @@
 
 #include "engine/api/metadata.h"
 #include "engine/base/hash.h"
+#include "base/allocate.h"
 #include "base/config.h"
 #include "cluster/kubeapi.h"
 #include "base/log.h"
@@ -157,9 +158,7 @@ namespace_get(const char *name)
 
 	if (namespace != NULL)
 		return namespace;
-	namespace = calloc(1, sizeof(*namespace) + strlen(name) + 1);
-	if (namespace == NULL)
-		abort();
+	namespace = allocate(sizeof(*namespace) + strlen(name) + 1);
 	memcpy(namespace->name, name, strlen(name) + 1);
 	namespace->next = *bucket;
 	*bucket = namespace;

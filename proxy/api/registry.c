@@ -20,6 +20,7 @@
 #include <time.h>
 
 #include "api/exchange.h"
+#include "base/allocate.h"
 #include "base/config.h"
 #include "base/log.h"
 #include "api/reply.h"
@@ -101,9 +102,7 @@ registry_generation(int64_t generation)
 	wanted_generation = generation;
 	if (reading != NULL || (current != NULL && generation == known_generation))
 		return;
-	reading = calloc(1, sizeof(Registry));
-	if (reading == NULL)
-		abort();
+	reading = allocate(sizeof(Registry));
 	reading->references = 1;
 	arena_init(&reading->arena);
 	reading_generation = generation;
@@ -206,9 +205,7 @@ read_documents_done(void *state, PgOutcome outcome, PgResult *result, const PgEr
 		reading_failed(error != NULL ? error->message : "no answer");
 		return;
 	}
-	documents = calloc(1, sizeof(Documents));
-	if (documents == NULL)
-		abort();
+	documents = allocate(sizeof(Documents));
 	documents->references = 1;
 	arena_init(&documents->arena);
 	documents->rows = result;

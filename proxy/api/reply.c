@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/allocate.h"
 #include "engine/api/request.h"
 
 #define WARNING_TOTAL 4096		/* code points of all warnings together; above this, each is cut */
@@ -374,9 +375,7 @@ send_encoded(Exchange *exchange, const Reply *given, bool yaml, bool indent, boo
 		pg_result_free(result);
 		return;
 	}
-	job = calloc(1, sizeof(ReplyJob));
-	if (job == NULL)
-		abort();
+	job = allocate(sizeof(ReplyJob));
 	/* The result is freed as soon as the body is copied. */
 	reply.content_type = arena_strdup(&exchange->arena, given->content_type);
 	job->job = (OffloadJob) {.run = encode_reply, .done = reply_encoded};

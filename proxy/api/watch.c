@@ -22,6 +22,7 @@
 #include <string.h>
 
 #include "engine/api/selector.h"
+#include "base/allocate.h"
 #include "base/config.h"
 #include "api/feed.h"
 #include "api/gathered.h"
@@ -793,11 +794,9 @@ watch_parse_selectors(Watch *watch, const PgResult *result)
 static Initial *
 watch_prepare_initial(Watch *watch, const PgResult *result)
 {
-	Initial    *initial = calloc(1, sizeof(Initial));
+	Initial    *initial = allocate(sizeof(Initial));
 	JsonText	bookmark = pg_text(result, 0, COLUMN_END_BOOKMARK);
 
-	if (initial == NULL)
-		abort();
 	initial->pieces.complete = true;
 	if (bookmark.len > 0)
 		initial->end_bookmark = frame_new(bookmark.bytes, bookmark.len);
@@ -843,9 +842,7 @@ watch_begun(void *state, PgOutcome outcome, PgResult *result, const PgError *err
 		reply_send(exchange, &reply, result);
 		return;
 	}
-	watch = calloc(1, sizeof(Watch));
-	if (watch == NULL)
-		abort();
+	watch = allocate(sizeof(Watch));
 	arena_init(&watch->arena);
 	watch->exchange = exchange;
 	watch->follower.representation = representation_number(pg_text(result, 0, COLUMN_REPRESENTATION));

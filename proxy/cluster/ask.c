@@ -12,6 +12,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/allocate.h"
 #include "cluster/kubeapi.h"
 #include "cluster/transfer.h"
 
@@ -35,10 +36,8 @@ struct Asker
 static Asker *
 asker_new(KubeApi *kube)
 {
-	Asker	   *asker = calloc(1, sizeof(*asker));
+	Asker	   *asker = allocate(sizeof(*asker));
 
-	if (asker == NULL)
-		abort();
 	arena_init(&asker->arena);
 	asker->kube = kube;
 	asker->connections = transfer_connections_open();

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/allocate.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "cluster/transfer.h"
@@ -78,9 +79,7 @@ kubeapi_open(const char *path)
 		if (strcmp(api->path, path) == 0)
 			return api;
 	}
-	api = calloc(1, sizeof(*api) + strlen(path) + 1);
-	if (api == NULL)
-		abort();
+	api = allocate(sizeof(*api) + strlen(path) + 1);
 	memcpy(api->path, path, strlen(path) + 1);
 	arena_init(&api->arena);
 	api->loaded_at = loop_now();
@@ -177,10 +176,8 @@ static KubeCall *
 call_start(KubeApi *api, const char *path, JsonText body, bool patch, TransferBudget budget, KubeAnswer answer,
 		   void *state)
 {
-	KubeCall   *call = calloc(1, sizeof(*call));
+	KubeCall   *call = allocate(sizeof(*call));
 
-	if (call == NULL)
-		abort();
 	call->api = api;
 	call->delay = FIRST_RETRY_MS;
 	call->answer = answer;

@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/allocate.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "cluster/transfer.h"
@@ -325,11 +326,9 @@ watch_go_on(void *state)
 void
 kubeapi_watch(KubeApi *api, const char *path, const char *query, const KubeWatchHandler *handler, void *state)
 {
-	KubeWatch  *watch = calloc(1, sizeof(*watch));
+	KubeWatch  *watch = allocate(sizeof(*watch));
 	StrBuf		escaped;
 
-	if (watch == NULL)
-		abort();
 	watch->api = api;
 	watch->handler = handler;
 	watch->state = state;

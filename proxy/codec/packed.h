@@ -3,8 +3,8 @@
  * packed.h
  *	  Documents as the database stores them.
  *
- * kube_reports_internal.packed() returns the text of a document, or, when it
- * is stored with lz4: the byte 1, four bytes of the length of the text in
+ * kube_reports_internal.stored_bytes() returns the text of a document, or, when
+ * it is stored with lz4: the byte 1, four bytes of the length of the text in
  * network order, and a block of lz4.
  *
  *-------------------------------------------------------------------------

@@ -22,6 +22,7 @@
 #include <string.h>
 
 #include "base/config.h"
+#include "base/allocate.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/metrics.h"
@@ -672,10 +673,8 @@ static void
 step_expire(Connection *connection, Step *step)
 {
 	PgCall	   *call = step->call;
-	PgCall	   *ghost = calloc(1, sizeof(PgCall));
+	PgCall	   *ghost = allocate(sizeof(PgCall));
 
-	if (ghost == NULL)
-		abort();
 	log_line(LOG_WARNING, "database: %s is cut off after %llu ms", pg_statements[call->statement].name,
 			 (unsigned long long) (loop_now() - call->queued_at));
 	ghost->statement = call->statement;

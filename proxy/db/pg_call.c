@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/allocate.h"
 #include "base/config.h"
 #include "base/loop.h"
 #include "base/metrics.h"
@@ -196,10 +197,8 @@ put_array_header(PgCall *call, int32_t element_type, size_t count)
 PgCall *
 pg_call_new(PgStatement statement)
 {
-	PgCall	   *call = calloc(1, sizeof(PgCall));
+	PgCall	   *call = allocate(sizeof(PgCall));
 
-	if (call == NULL)
-		abort();
 	call->statement = statement;
 	call->made_at = loop_microseconds();
 	if (statement != PG_WHO && statement != PG_SETTINGS)

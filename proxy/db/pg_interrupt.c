@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <sys/eventfd.h>
 
+#include "base/allocate.h"
 #include "base/log.h"
 #include "base/loop.h"
 
@@ -124,9 +125,7 @@ pg_interrupt(PGconn *conn, void (*done) (void *state), void *state)
 	cancel = PQgetCancel(conn);
 	if (cancel == NULL)
 		return NULL;
-	interrupt = calloc(1, sizeof(*interrupt));
-	if (interrupt == NULL)
-		abort();
+	interrupt = allocate(sizeof(*interrupt));
 	interrupt->cancel = cancel;
 	interrupt->done = done;
 	interrupt->state = state;

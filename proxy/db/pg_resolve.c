@@ -22,6 +22,7 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 
+#include "base/allocate.h"
 #include "base/log.h"
 #include "base/loop.h"
 
@@ -337,13 +338,11 @@ take_shared(PgTarget *target)
 PgTarget *
 pg_target_new(const char *database, bool standby, void (*resolved) (void *state), void *state)
 {
-	PgTarget   *target = calloc(1, sizeof(*target));
+	PgTarget   *target = allocate(sizeof(*target));
 	sigset_t	all;
 	sigset_t	before;
 	pthread_t	thread;
 
-	if (target == NULL)
-		abort();
 	if (!read_database(target, database))
 	{
 		free(target);

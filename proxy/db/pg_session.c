@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/allocate.h"
 #include "db/pg_settings.h"
 
 /* Five attempts, one second apart: a restart of the server takes no longer. */
@@ -82,10 +83,8 @@ pg_session_open(Arena *arena, const char *conninfo, bool read_only, PgFailure *f
 	const char *keywords[] = {"fallback_application_name", "keepalives_idle", "keepalives_interval", "keepalives_count",
 	"connect_timeout", "client_encoding", "dbname", NULL};
 	const char *values[] = {"kube-reports-proxy", "10", "5", "3", "10", "UTF8", conninfo, NULL};
-	PgSession  *session = calloc(1, sizeof(*session));
+	PgSession  *session = allocate(sizeof(*session));
 
-	if (session == NULL)
-		abort();
 	session->read_only = read_only;
 	session->conn = PQconnectdbParams(keywords, values, 1);
 	if (session->conn != NULL && PQstatus(session->conn) == CONNECTION_OK && session_prepare(session))

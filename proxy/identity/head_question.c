@@ -12,6 +12,7 @@
 
 #include <stdlib.h>
 
+#include "base/allocate.h"
 #include "base/config.h"
 #include "identity/token_review.h"
 #include "trust/client_certificate.h"
@@ -64,12 +65,10 @@ HeadQuestion *
 head_question_ask(struct ClientCertificate *peer, const char *authorization, HeadVerdict *verdict,
 				  void (*told) (void *state, HeadVerdict verdict), void *state)
 {
-	HeadQuestion *question = calloc(1, sizeof(HeadQuestion));
+	HeadQuestion *question = allocate(sizeof(HeadQuestion));
 	const char *token = NULL;
 	bool		spaced;
 
-	if (question == NULL)
-		abort();
 	arena_init(&question->arena);
 	question->told = told;
 	question->state = state;

@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "base/allocate.h"
 #include "base/log.h"
 #include "base/loop.h"
 
@@ -321,11 +322,9 @@ static Review *
 start(ReviewCache *cache, const void *question, const unsigned char *digest, bool stranger)
 {
 	Review	  **bucket = bucket_of(cache, digest);
-	Review	   *review = calloc(1, sizeof(*review));
+	Review	   *review = allocate(sizeof(*review));
 	Arena		arena;
 
-	if (review == NULL)
-		abort();
 	review->cache = cache;
 	memcpy(review->digest, digest, DIGEST_SIZE);
 	review->next_in_bucket = *bucket;

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "trust/ca_bundle.h"
+#include "base/allocate.h"
 #include "base/config.h"
 #include "base/log.h"
 #include "base/watched_file.h"
@@ -109,10 +110,8 @@ load_clients(AuthenticationConfig *fresh, const json_t *data, char *why, size_t 
 static bool
 renew(const json_t *data, char *why, size_t why_size)
 {
-	AuthenticationConfig *fresh = calloc(1, sizeof(*fresh));
+	AuthenticationConfig *fresh = allocate(sizeof(*fresh));
 
-	if (fresh == NULL)
-		abort();
 	arena_init(&fresh->arena);
 	fresh->ca_names = sk_X509_NAME_new_null();
 	fresh->generation = in_force != NULL ? in_force->generation + 1 : 1;

@@ -30,6 +30,7 @@
 
 #include "codec/base64.h"
 #include "trust/ca_bundle.h"
+#include "base/allocate.h"
 #include "base/config.h"
 #include "cluster/kubeapi.h"
 #include "cluster/registration.h"
@@ -229,9 +230,7 @@ look_after(const char *name)
 		service = service->next;
 	if (service == NULL)
 	{
-		service = calloc(1, sizeof(*service) + strlen(name) + 1);
-		if (service == NULL)
-			abort();
+		service = allocate(sizeof(*service) + strlen(name) + 1);
 		memcpy(service->name, name, strlen(name) + 1);
 		service->next = services;
 		services = service;

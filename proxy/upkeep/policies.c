@@ -45,6 +45,7 @@
 #include <strings.h>
 
 #include "engine/results/kyverno_policy.h"
+#include "base/allocate.h"
 #include "base/config.h"
 #include "cluster/kubeapi.h"
 #include "base/log.h"
@@ -336,9 +337,7 @@ policy_note(PolicyWatch *watch, const json_t *object, bool gone)
 	}
 	if (*where == NULL)
 	{
-		*where = calloc(1, sizeof(Policy) + strlen(uid) + 1);
-		if (*where == NULL)
-			abort();
+		*where = allocate(sizeof(Policy) + strlen(uid) + 1);
 		memcpy((*where)->uid, uid, strlen(uid) + 1);
 	}
 	(*where)->list = watch->list;

@@ -26,6 +26,7 @@
 #include <time.h>
 
 #include "codec/base64.h"
+#include "base/allocate.h"
 #include "base/config.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -366,9 +367,7 @@ looked(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 		loop_timer_start(&look_timer, LOOK_MS, look, NULL);
 		return;
 	}
-	delivery = calloc(1, sizeof(Delivery));
-	if (delivery == NULL)
-		abort();
+	delivery = allocate(sizeof(Delivery));
 	arena_init(&delivery->arena);
 	delivery->batch = result;
 	delivery->held_until = loop_now() + (uint64_t) pg_int4(result, 0, COLUMN_TIMEOUT) + NOTE_MS;

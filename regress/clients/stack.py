@@ -46,28 +46,37 @@ def obey(stack, proxies, line):
         raise ValueError(f"no such command: {line}")
 
 
-def main():
-    stack = Stack()
+def serve(begin, obey, end):
+    """Tells where the stack is, then obeys each line of standard input; ends what was begun, also half."""
+    # An interrupt from the terminal reaches the client as well, which ends this standard input.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     try:
-        stack.begin()
-        proxies = [stack.proxy(ready=False), stack.proxy(ready=False)]
-        for proxy in proxies:
-            proxy.wait_ready()
-        print(json.dumps({"ports": [proxy.port for proxy in proxies], "pki": stack.pki,
-                          "kubeconfig": proxies[0].kubeconfig()}), flush=True)
+        print(json.dumps(begin()), flush=True)
         for line in sys.stdin:
             try:
-                obey(stack, proxies, line)
+                obey(line)
                 answer = {}
             except Exception as error:  # the client that asked fails with it
                 answer = {"error": repr(error)}
             print(json.dumps(answer), flush=True)
     finally:
-        stack.end()
+        end()
+
+
+def main():
+    stack = Stack()
+    proxies = []
+
+    def begin():
+        stack.begin()
+        proxies.extend(stack.proxy(ready=False) for _ in range(2))
+        for proxy in proxies:
+            proxy.wait_ready()
+        return {"ports": [proxy.port for proxy in proxies], "pki": stack.pki, "kubeconfig": proxies[0].kubeconfig()}
+
+    serve(begin, lambda line: obey(stack, proxies, line), stack.end)
 
 
 if __name__ == "__main__":
-    # An interrupt from the terminal reaches the client as well, which ends this standard input.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     main()

@@ -10,8 +10,6 @@ of standard input is a command:
 The stack ends with its standard input.
 """
 
-import json
-import signal
 import sys
 import unittest.mock
 
@@ -22,7 +20,7 @@ from control_plane import GROUP_VERSIONS  # noqa: E402
 
 sys.path.append(str(TOP / "regress" / "clients"))
 with unittest.mock.patch.dict(sys.modules, conftest=HTTP):
-    from stack import compact  # noqa: E402
+    from stack import compact, serve  # noqa: E402
 
 # Clients name namespaces and owners that they do not make.
 FLAGS = ["--disable-admission-plugins=NamespaceLifecycle"]
@@ -37,7 +35,7 @@ class Clients(Cluster):
         self.plane.service()
         self.proxies = [self.proxy(*FLAGS), self.proxy(*FLAGS)]
         self.lead()
-        return self
+        return {"ports": [self.plane.port] * 2, "pki": self.stack.pki, "kubeconfig": self.plane.kubeconfig}
 
     def lead(self):
         self.plane.apply(*(self.plane.api_service(name, self.proxies[0].port) for name in GROUP_VERSIONS))
@@ -57,23 +55,8 @@ class Clients(Cluster):
 
 def main():
     cluster = Clients(manager_flags=CONTROLLERS)
-    try:
-        cluster.begin()
-        print(json.dumps({"ports": [cluster.plane.port] * 2, "pki": cluster.stack.pki,
-                          "kubeconfig": cluster.plane.kubeconfig}), flush=True)
-        for line in sys.stdin:
-            try:
-                cluster.obey(line)
-                answer = {}
-            except Exception as error:  # the client that asked fails with it
-                answer = {"error": repr(error)}
-            print(json.dumps(answer), flush=True)
-    finally:
-        cluster.end()
+    serve(cluster.begin, cluster.obey, cluster.end)
 
 
 if __name__ == "__main__":
-    # An interrupt from the terminal reaches the client as well, which ends this standard input.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     main()

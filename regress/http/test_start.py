@@ -65,8 +65,16 @@ def test_a_database_without_the_extension(own_stack):
     assert len(messages(proxy, "is served")) == 1
 
 
-def test_the_extension_goes(own_stack):
-    """Dropped under a running proxy: said as at a start, 503 for clients; made again, the proxy goes on"""
+@pytest.mark.parametrize("lost, why, advice, back", [
+    ("DROP EXTENSION kube_reports CASCADE", b"does not have the extension", "CREATE EXTENSION kube_reports",
+     "CREATE EXTENSION kube_reports"),
+    ("CALL kube_reports.unregister_cluster('{cluster}', force => true)", b"may not serve cluster", "grant_proxy",
+     None)], ids=["extension", "cluster"])
+def test_what_is_served_goes(own_stack, lost, why, advice, back):
+    """
+    Dropped or unregistered under a running proxy: said as at a start, 503 for clients, for whom nothing is "not found";
+    made again, the proxy goes on
+    """
     own_stack.begin()
     database = own_stack.database
     proxy = own_stack.proxy()
@@ -74,7 +82,7 @@ def test_the_extension_goes(own_stack):
     path = "/apis/wgpolicyk8s.io/v1alpha2/policyreports"
     assert api.get(path).code == 200
 
-    database.psql("DROP EXTENSION kube_reports CASCADE")
+    database.psql(lost.format(cluster=own_stack.cluster))
     codes = []
 
     def not_ready():
@@ -82,40 +90,17 @@ def test_the_extension_goes(own_stack):
         codes.append(answer.code)
         if answer.code == 503:
             assert answer.json["reason"] == "ServiceUnavailable" and answer.headers["Retry-After"]
-        return b"does not have the extension" in getattr(proxy.answers("/readyz/database"), "body", b"")
+        return why in getattr(proxy.answers("/readyz/database"), "body", b"")
 
     until(not_ready, 20, "/readyz/database to say what is missing")
     assert set(codes) == {503}
-    told = until(lambda: messages(proxy, "CREATE EXTENSION kube_reports"), 10, "the line of a start")
-    assert len(told) == 1 and told[0]["level"] == "error"
+    told = until(lambda: [line for line in messages(proxy, advice) if line["level"] == "error"], 10,
+                 "the line of a start")
+    assert len(told) == 1
     assert api.get(path).code == 503
 
-    database.psql("CREATE EXTENSION kube_reports")
-    database.psql(f"SELECT kube_reports.grant_proxy('kube_reports_proxy', '{own_stack.cluster}')")
-    proxy.wait_ready()
-    assert api.get(path).code == 200
-
-
-def test_the_cluster_goes(own_stack):
-    """Unregistered under its proxy: nothing is "not found" then; the log and /readyz/database say why"""
-    own_stack.begin()
-    database = own_stack.database
-    proxy = own_stack.proxy()
-    api = proxy.api()
-    path = "/apis/wgpolicyk8s.io/v1alpha2/policyreports"
-    assert api.get(path).code == 200
-
-    database.psql(f"CALL kube_reports.unregister_cluster('{own_stack.cluster}', force => true)")
-    codes = []
-
-    def not_ready():
-        codes.append(api.get(path).code)
-        return b"may not serve cluster" in getattr(proxy.answers("/readyz/database"), "body", b"")
-
-    until(not_ready, 20, "/readyz/database to say what is missing")
-    assert set(codes) == {503} and api.get(path).code == 503
-    assert messages(proxy, "may not serve cluster")[0]["level"] == "error"
-
+    if back:
+        database.psql(back)
     database.psql(f"SELECT kube_reports.grant_proxy('kube_reports_proxy', '{own_stack.cluster}')")
     proxy.wait_ready()
     assert api.get(path).code == 200

@@ -105,3 +105,17 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.require_service(uuid, kube_reports_internal.caller)
 	IS 'nothing, if a caller may act for a cluster. Raises 42501 otherwise, also for a cluster that there is not: to a '
 		'proxy that has lost its cluster, no type and no object is "not found"';
+
+CREATE FUNCTION kube_reports_internal.not_served_document(cluster uuid, caller kube_reports_internal.caller)
+	RETURNS bytea
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM kube_reports_internal.require_service(cluster, caller);
+	RETURN kube_reports_internal.status_document(404, 'NotFound', 'the server could not find the requested resource',
+		'{}');
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.not_served_document(uuid, kube_reports_internal.caller)
+	IS 'the Status for a type or version that is not served. Raises 42501 as require_service() does';

@@ -38,10 +38,8 @@ BEGIN
 	SELECT * INTO target FROM kube_reports_internal.resolve(cluster, asked->>'group', asked->>'version',
 		asked->>'resource', caller);
 	IF NOT FOUND THEN
-		PERFORM kube_reports_internal.require_service(cluster, caller);
 		code := 404;
-		body := kube_reports_internal.status_document(404, 'NotFound',
-			'the server could not find the requested resource', '{}');
+		body := kube_reports_internal.not_served_document(cluster, caller);
 		RETURN;
 	END IF;
 	SELECT * INTO plan FROM kube_reports_internal.get_plan(target.definition_id, target.definition, request);
@@ -225,10 +223,8 @@ BEGIN
 	SELECT * INTO target FROM kube_reports_internal.resolve(cluster, asked->>'group', asked->>'version',
 		asked->>'resource', caller);
 	IF NOT FOUND THEN
-		PERFORM kube_reports_internal.require_service(cluster, caller);
 		code := 404;
-		body := kube_reports_internal.status_document(404, 'NotFound',
-			'the server could not find the requested resource', '{}');
+		body := kube_reports_internal.not_served_document(cluster, caller);
 		RETURN NEXT;
 		RETURN;
 	END IF;

@@ -21,10 +21,8 @@ BEGIN
 	SELECT * INTO target FROM kube_reports_internal.resolve(cluster, asked->>'group', asked->>'version',
 		asked->>'resource', caller);
 	IF NOT FOUND THEN
-		PERFORM kube_reports_internal.require_service(cluster, caller);
 		code := 404;
-		reply := kube_reports_internal.status_document(404, 'NotFound',
-			'the server could not find the requested resource', '{}');
+		reply := kube_reports_internal.not_served_document(cluster, caller);
 		RETURN;
 	END IF;
 	SELECT * INTO plan FROM kube_reports_internal.list_plan(target.definition_id, target.definition, request);

@@ -115,11 +115,8 @@ BEGIN
 	SELECT * INTO target FROM kube_reports_internal.resolve(cluster, first->>'group', first->>'version',
 		first->>'resource', caller);
 	IF NOT FOUND THEN
-		PERFORM kube_reports_internal.require_service(cluster, caller);
 		SELECT array_agg(404), array_agg('application/json'::text), array_agg(0), array_agg(NULL::text),
-				array_agg(kube_reports_internal.status_document(404, 'NotFound',
-					'the server could not find the requested resource', '{}')),
-				array_agg(0::bigint)
+				array_agg(kube_reports_internal.not_served_document(cluster, caller)), array_agg(0::bigint)
 			INTO codes, content_types, retry_afters, warnings, replies, versions
 			FROM unnest(requests);
 		RETURN;
@@ -371,10 +368,8 @@ BEGIN
 	retry_after := 0;
 	content_type := 'application/json';
 	IF NOT FOUND THEN
-		PERFORM kube_reports_internal.require_service(cluster, caller);
 		code := 404;
-		reply := kube_reports_internal.status_document(404, 'NotFound',
-			'the server could not find the requested resource', '{}');
+		reply := kube_reports_internal.not_served_document(cluster, caller);
 		RETURN;
 	END IF;
 	SELECT * INTO plan FROM kube_reports_internal.list_plan(target.definition_id, target.definition, request);
