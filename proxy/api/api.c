@@ -79,8 +79,8 @@ probed(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 }
 
 /*
- * pg.c records the outcome of the probe, as of any read.  The probe is needed because a proxy that is not ready may get
- * no requests.
+ * pg_pipeline.c records the outcome of the probe, as of any read.  The probe is needed because a proxy that is not
+ * ready may get no requests.
  */
 static void
 probe(void *state)

@@ -3,33 +3,25 @@
  * pg.c
  *	  Calls of the extension's functions over a pool of connections.
  *
- * Each connection is in libpq's pipeline mode and has a short queue of steps,
- * in the order in which they were sent: one for each statement to prepare and
- * one for each call.  Each step stands between two Syncs of its own.  So a
- * CALL that commits inside is alone in its implicit transaction, and an error
- * never affects the next call.
- *
- * No connection is closed while its results are being handed out: a connection
- * to be closed is marked, and the sweep, which runs every 100 ms, closes it.
+ * Owns the pools and their queues, sends each waiting call over a connection
+ * (pg_choice.c chooses it), and sweeps the pools every 100 ms for what has
+ * taken too long.
  *
  * Threads do two things that libpq does only by blocking: resolving host names
  * (pg_resolve.c) and cancelling queries (pg_interrupt.c).
  *
  *-------------------------------------------------------------------------
  */
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/config.h"
-#include "base/allocate.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/metrics.h"
 #include "db/pg.h"
 #include "db/pg_choice.h"
 #include "db/pg_connect.h"
-#include "db/pg_pooler.h"
+#include "db/pg_pipeline.h"
 
 #define QUEUE_LIMIT 1000		/* waiting requests of a pool */
 #define EXEMPT_LIMIT 1000		/* additional places, for system:masters */
@@ -38,15 +30,9 @@
 #define ROOMLESS_LOG_MS 5000	/* their refusals are logged at most this often */
 #define SWEEP_MS 100
 #define AWAY_MS 2000			/* how long a call waits for a connection to come back */
-#define ABANDONED_MS 1000		/* how long the query of a caller that has gone may continue */
-#define INTERRUPT_MS 2000		/* how long cancelling may take before the connection is closed */
 #define READ_LOCK_TIMEOUT "3s"	/* the functions have their own for writes; this one is for what precedes them */
 #define WRITE_LOCK_TIMEOUT "5s"
 #define UPKEEP_LOCK_TIMEOUT "0" /* steps that must not wait have their own */
-#define BACK_OFF_MIN_MS 100
-#define BACK_OFF_MAX_MS 2000
-#define BACK_OFF_SETUP_MS 5000	/* when an operator must first set up the server */
-#define TROUBLE_LOG_MS 60000	/* between two equal lines of the log */
 
 static Pool reads;
 static Pool writes;
@@ -56,30 +42,6 @@ static Pool *const pools[] = {&reads, &writes, &standby};
 #define POOLS (sizeof(pools) / sizeof(pools[0]))
 
 static LoopTimer sweep_timer;
-static char trouble[512] = "not connected yet";
-
-/* The start of the period in which reads of objects fail with lock time-outs; 0: they do not. */
-static uint64_t blocked_since;
-
-static void connection_writable(void *state);
-
-/* ---------- calls ---------- */
-
-static void
-call_finish(PgCall *call, PgOutcome outcome, PGresult *result, const PgError *error)
-{
-	PgDone		done = call->done;
-	void	   *state = call->state;
-
-	if (outcome != PG_OK && done != NULL)
-		metrics_count(COUNTER_DB_ERRORS, 1);
-	pg_call_ended(call);
-	pg_call_free(call);
-	if (done != NULL)
-		done(state, outcome, (PgResult *) result, error);
-	else if (result != NULL)
-		PQclear(result);
-}
 
 /* ---------- the queue ---------- */
 
@@ -113,6 +75,12 @@ queue_insert(Pool *pool, PgCall *call, bool front)
 		pool->last = call;
 }
 
+void
+pool_requeue(Pool *pool, PgCall *call)
+{
+	queue_insert(pool, call, true);
+}
+
 static void
 queue_remove(Pool *pool, PgCall *call)
 {
@@ -132,22 +100,6 @@ queue_remove(Pool *pool, PgCall *call)
 	call->previous = call->next = NULL;
 }
 
-static void
-refused_run(void *state)
-{
-	PgCall	   *call = state;
-
-	call_finish(call, call->outcome, NULL, NULL);
-}
-
-static void
-call_refuse(PgCall *call, PgOutcome outcome)
-{
-	call->refused = true;
-	call->outcome = outcome;
-	loop_defer(refused_run, call);
-}
-
 /* Refuses a call because too many answer bytes are held for clients. */
 static void
 call_refuse_roomless(PgCall *call)
@@ -155,7 +107,7 @@ call_refuse_roomless(PgCall *call)
 	static uint64_t logged_at;
 	uint64_t	now = loop_now();
 
-	call_refuse(call, PG_BUSY);
+	pg_call_refuse(call, PG_BUSY);
 	metrics_count(COUNTER_ANSWERS_REFUSED, 1);
 	if (logged_at != 0 && now - logged_at < ROOMLESS_LOG_MS)
 		return;
@@ -202,9 +154,9 @@ pg_send(PgCall *call, bool urgent, uint64_t timeout_ms, PgDone done, void *state
 	call->deadline = call->queued_at + timeout_ms;
 
 	if (pool->away_since != 0 && call->queued_at - pool->away_since > AWAY_MS)
-		call_refuse(call, PG_AWAY);
+		pg_call_refuse(call, PG_AWAY);
 	else if (!urgent && pool->waiting >= (call->exempt ? QUEUE_LIMIT + EXEMPT_LIMIT : QUEUE_LIMIT))
-		call_refuse(call, PG_BUSY);
+		pg_call_refuse(call, PG_BUSY);
 	else if (call->room > 0 && pool->waiting >= (call->exempt ? 2 * ROOMLESS_LIMIT : ROOMLESS_LIMIT) &&
 			 !answer_room_ask(call->holding.user, call->room, call_is_lasting(call)))
 		call_refuse_roomless(call);
@@ -228,396 +180,6 @@ pg_cancel(PgCall *call)
 	}
 	else
 		call->abandoned_at = loop_now();
-}
-
-/* ---------- connections ---------- */
-
-static void
-connection_close(Connection *connection)
-{
-	Pool	   *pool = connection->pool;
-
-	if (connection->state == CONNECTION_READY)
-	{
-		metrics_gauge_add(GAUGE_DB_CONNECTIONS, -1);
-		if (--pool->ready == 0)
-			pool->away_since = loop_now();
-	}
-	if (connection->call_count > 0)
-		metrics_gauge_add(GAUGE_DB_BUSY, -1);
-	metrics_gauge_add(pool->use, -1);
-	if (connection->interrupt != NULL)
-		pg_interrupt_forget(connection->interrupt);
-	if (connection->socket != NULL)
-		loop_socket_close(connection->socket);
-	if (connection->result != NULL)
-		PQclear(connection->result);
-	PQfinish(connection->conn);
-	connection->interrupt = NULL;
-	connection->victim = NULL;
-	connection->socket = NULL;
-	connection->result = NULL;
-	connection->conn = NULL;
-	connection->state = CONNECTION_CLOSED;
-	connection->flushing = false;
-	connection->doomed = false;
-	connection->unprepared[0] = '\0';
-	memset(connection->prepared, 0, sizeof(connection->prepared));
-}
-
-static void
-connection_retry(void *state)
-{
-	connection_open(state);
-}
-
-/*
- * Ends a connection.  If this side closed it because a call took too long, its other brief reads with time left are
- * queued again.
- */
-static void
-connection_end(Connection *connection)
-{
-	Pool	   *pool = connection->pool;
-	Step		steps[STEP_LIMIT];
-	size_t		count = connection->step_count;
-	bool		broken = connection->broken;
-	uint64_t	now = loop_now();
-
-	for (size_t i = 0; i < count; i++)
-		steps[i] = connection->steps[(connection->first_step + i) % STEP_LIMIT];
-	connection_close(connection);
-	connection->broken = false;
-	connection->first_step = connection->step_count = connection->call_count = 0;
-
-	if (connection->wanted)
-	{
-		uint64_t	most = connection->misled ? BACK_OFF_SETUP_MS : BACK_OFF_MAX_MS;
-
-		connection->back_off = connection->back_off == 0 ? BACK_OFF_MIN_MS : connection->back_off * 2;
-		if (connection->back_off > most)
-			connection->back_off = most;
-		loop_timer_start(&connection->retry, connection->back_off, connection_retry, connection);
-	}
-
-	/* Backwards, so that the calls keep their order in the queue. */
-	for (size_t i = count; i-- > 0;)
-	{
-		PgCall	   *call = steps[i].call;
-
-		if (call == NULL)
-			continue;
-		if (call->internal)
-			call->done = NULL;
-		if (call->done == NULL)
-			call_finish(call, PG_LOST, NULL, NULL);
-		else if (!broken && pg_statements[call->statement].brief && now < call->deadline)
-			queue_insert(pool, call, true);
-		else
-			call_finish(call, now >= call->deadline ? PG_EXPIRED : PG_LOST, NULL, NULL);
-	}
-	pool_dispatch(pool);
-}
-
-/* Joins libpq's message into one line, without the LOCATION in the server's source. */
-static void
-note_trouble(const char *why)
-{
-	size_t		len = 0;
-
-	while (*why != '\0' && len + 1 < sizeof(trouble))
-	{
-		size_t		line = strcspn(why, "\n");
-
-		if (strncmp(why, "LOCATION:", 9) != 0)
-			len += (size_t) snprintf(trouble + len, sizeof(trouble) - len, "%s%.*s", len > 0 ? " " : "",
-									 (int) line, why);
-		why += line + strspn(why + line, "\n");
-	}
-}
-
-/* Repeated attempts often fail alike: the same message is logged once a minute. */
-static bool
-is_news(const Connection *connection)
-{
-	static char said[sizeof(trouble)];
-	static uint64_t said_at;
-	uint64_t	now = loop_now();
-
-	if (connection->state != CONNECTION_READY && strcmp(said, trouble) == 0 && now - said_at < TROUBLE_LOG_MS)
-		return false;
-	snprintf(said, sizeof(said), "%s", trouble);
-	said_at = now;
-	return true;
-}
-
-/* Records why a connection cannot be used; the next sweep closes it. */
-void
-connection_doom(Connection *connection, const char *why)
-{
-	if (connection->doomed)
-		return;
-	connection->doomed = true;
-	connection->broken = true;
-	if (why != NULL)
-	{
-		note_trouble(why);
-		if (is_news(connection))
-			log_line(LOG_WARNING, "database: %s", trouble);
-		if (connection->state == CONNECTION_CONNECTING)
-			connection_refused(trouble);
-	}
-	if (connection->state == CONNECTION_READY)
-	{
-		/* The connection must not take another call before the sweep. */
-		metrics_gauge_add(GAUGE_DB_CONNECTIONS, -1);
-		if (--connection->pool->ready == 0)
-			connection->pool->away_since = loop_now();
-		connection->state = CONNECTION_GREETING;
-	}
-}
-
-void
-connection_refuse(Connection *connection, const char *why)
-{
-	note_trouble(why);
-	connection_doom(connection, NULL);
-}
-
-static void
-connection_flush(Connection *connection)
-{
-	int			rest;
-
-	if (connection->flushing || connection->doomed)
-		return;
-	rest = PQflush(connection->conn);
-	if (rest < 0)
-		connection_doom(connection, PQerrorMessage(connection->conn));
-	else if (rest > 0)
-	{
-		connection->flushing = true;
-		loop_socket_notify_write(connection->socket, connection_writable);
-	}
-}
-
-static void
-connection_push_step(Connection *connection, PgCall *call, PgStatement statement)
-{
-	Step	   *step = &connection->steps[(connection->first_step + connection->step_count) % STEP_LIMIT];
-
-	step->call = call;
-	step->statement = statement;
-	connection->step_count++;
-	if (call != NULL && connection->call_count++ == 0)
-		metrics_gauge_add(GAUGE_DB_BUSY, 1);
-}
-
-void
-connection_send(Connection *connection, PgCall *call)
-{
-	const PgStatementText *statement = &pg_statements[call->statement];
-	const char *values[PG_PARAMETERS];
-	bool		sent = true;
-
-	call->connection = connection;
-	pg_call_sent(call);
-	if (call->statement != PG_WHO && !connection->prepared[call->statement])
-	{
-		sent = PQsendPrepare(connection->conn, statement->name, statement->text, 0, NULL) == 1 &&
-			PQpipelineSync(connection->conn) == 1;
-		connection->prepared[call->statement] = true;
-		connection_push_step(connection, NULL, call->statement);
-	}
-	for (int i = 0; i < call->parameter_count; i++)
-		values[i] = call->lengths[i] < 0 ? NULL : call->buffer + call->offsets[i];
-	sent = sent &&
-		(call->statement == PG_WHO ? PQsendQueryParams(connection->conn, statement->text, 0, NULL, NULL,
-													   NULL, NULL, 1) :
-		 PQsendQueryPrepared(connection->conn, statement->name, call->parameter_count, values,
-							 call->lengths, call->formats, 1)) == 1 &&
-		PQpipelineSync(connection->conn) == 1;
-	connection_push_step(connection, call, call->statement);
-
-	/* libpq has copied the parameters.  A brief read keeps them because it may be sent again. */
-	if (!statement->brief)
-	{
-		free(call->buffer);
-		call->buffer = NULL;
-	}
-	if (sent)
-		connection_flush(connection);
-	else
-		connection_doom(connection, PQerrorMessage(connection->conn));
-}
-
-static void
-connection_writable(void *state)
-{
-	Connection *connection = state;
-
-	connection->flushing = false;
-	connection_flush(connection);
-}
-
-/*
- * Notes whether reads of objects fail with lock time-outs (55P03).  The connection then still works, but these reads
- * get no answer.
- */
-static void
-note_blocked(const PGresult *result)
-{
-	const char *sqlstate = result != NULL ? PQresultErrorField(result, PG_DIAG_SQLSTATE) : NULL;
-
-	if (sqlstate == NULL)
-		blocked_since = 0;
-	else if (strcmp(sqlstate, "55P03") == 0 && blocked_since == 0)
-		blocked_since = loop_now();
-}
-
-/* The first step of a connection has been answered. */
-static void
-connection_step_done(Connection *connection)
-{
-	Step		step = connection->steps[connection->first_step];
-	PGresult   *result = connection->result;
-	ExecStatusType status = result != NULL ? PQresultStatus(result) : PGRES_FATAL_ERROR;
-	const PgStatementText *statement = &pg_statements[step.statement];
-	PgError		error = {"XX000", "no answer", NULL};
-
-	connection->result = NULL;
-	connection->first_step = (connection->first_step + 1) % STEP_LIMIT;
-	connection->step_count--;
-
-	if (step.call == NULL)
-	{
-		/* The call after a failed preparation fails with 26000, which does not tell the cause: keep the cause. */
-		if (status != PGRES_COMMAND_OK)
-		{
-			const char *sqlstate = result != NULL ? PQresultErrorField(result, PG_DIAG_SQLSTATE) : NULL;
-			const char *message = result != NULL ? PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY) : NULL;
-
-			connection->prepared[step.statement] = false;
-			snprintf(connection->unprepared, sizeof(connection->unprepared), "%s",
-					 sqlstate != NULL ? sqlstate : "XX000");
-			snprintf(connection->unprepared_why, sizeof(connection->unprepared_why), "%s",
-					 message != NULL ? message : "no answer");
-			/* The greeting logs its own errors, with advice. */
-			if (connection->state == CONNECTION_READY)
-				log_line(LOG_ERROR, "database: cannot prepare %s: %s", statement->name, connection->unprepared_why);
-		}
-		PQclear(result);
-		return;
-	}
-
-	if (--connection->call_count == 0)
-		metrics_gauge_add(GAUGE_DB_BUSY, -1);
-	if (step.call == connection->victim)
-		connection->victim = NULL;
-	if (step.statement == PG_GET || step.statement == PG_LIST || step.statement == PG_WATCH)
-		note_blocked(result);
-	if (status == PGRES_TUPLES_OK)
-	{
-		if (PQnfields(result) >= statement->columns && (!statement->one_row || PQntuples(result) >= 1))
-		{
-			call_finish(step.call, PG_OK, result, NULL);
-			return;
-		}
-		error.message = "the function's answer has another shape than this proxy expects";
-	}
-	else if (result != NULL)
-	{
-		const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
-		const char *message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
-
-		if (sqlstate != NULL)
-			snprintf(error.sqlstate, sizeof(error.sqlstate), "%s", sqlstate);
-		if (message != NULL)
-			error.message = message;
-		error.hint = PQresultErrorField(result, PG_DIAG_MESSAGE_HINT);
-		if (connection->unprepared[0] != '\0' && strcmp(error.sqlstate, "26000") == 0)
-		{
-			memcpy(error.sqlstate, connection->unprepared, sizeof(error.sqlstate));
-			error.message = connection->unprepared_why;
-			error.hint = NULL;
-		}
-
-		if (strcmp(error.sqlstate, "26000") == 0)
-			pg_pooler_changed();
-		if (connection->state == CONNECTION_READY && connection_outdated(&error))
-			connection_doom(connection, error.message);
-	}
-	/* The cancel request hit this call instead of the previous one: queue it again. */
-	if (connection->interrupted_at != 0 && step.call->done != NULL && statement->brief &&
-		strcmp(error.sqlstate, "57014") == 0)
-	{
-		queue_insert(connection->pool, step.call, true);
-		PQclear(result);
-		return;
-	}
-	/* pg_connect.c logs the failures of a greeting. */
-	if (step.call->done != NULL && !step.call->internal)
-		log_line(LOG_WARNING, "database: %s failed with %s: %s%s%s", statement->name, error.sqlstate, error.message,
-				 error.hint != NULL ? " HINT: " : "", error.hint != NULL ? error.hint : "");
-	call_finish(step.call, PG_FAILED, NULL, &error);
-	connection->unprepared[0] = '\0';
-	PQclear(result);
-}
-
-/* Processes all results that have arrived. */
-static void
-connection_drain(Connection *connection)
-{
-	bool		ended = false;
-
-	while (!connection->doomed && connection->step_count > 0 && !PQisBusy(connection->conn))
-	{
-		PGresult   *result = PQgetResult(connection->conn);
-
-		/*
-		 * One NULL ends the results of a statement; a second NULL means that a broken connection has no more results.
-		 */
-		if (result == NULL)
-		{
-			if (ended)
-				break;
-			ended = true;
-			continue;
-		}
-		ended = false;
-		if (PQresultStatus(result) == PGRES_PIPELINE_SYNC)
-		{
-			PQclear(result);
-			connection_step_done(connection);
-		}
-		else if (connection->result == NULL)
-			connection->result = result;
-		else
-			PQclear(result);
-	}
-}
-
-void
-connection_readable(void *state)
-{
-	Connection *connection = state;
-
-	if (connection->doomed)
-		return;
-	if (PQconsumeInput(connection->conn) == 0)
-	{
-		/* The server's reason (such as 57P01) may have arrived already. */
-		connection_drain(connection);
-		connection_doom(connection, PQerrorMessage(connection->conn));
-		return;
-	}
-	connection_drain(connection);
-	if (!connection->doomed && PQstatus(connection->conn) == CONNECTION_BAD)
-		connection_doom(connection, PQerrorMessage(connection->conn));
-	if (!connection->doomed)
-		connection_flush(connection);
-	if (connection->state == CONNECTION_READY)
-		pool_dispatch(connection->pool);
 }
 
 /* ---------- the pool ---------- */
@@ -668,90 +230,6 @@ pool_dispatch(Pool *pool)
 	}
 }
 
-/* Reports PG_EXPIRED to the caller.  A call without a caller takes the place of this call on the connection. */
-static void
-step_expire(Connection *connection, Step *step)
-{
-	PgCall	   *call = step->call;
-	PgCall	   *ghost = allocate(sizeof(PgCall));
-
-	log_line(LOG_WARNING, "database: %s is cut off after %llu ms", pg_statements[call->statement].name,
-			 (unsigned long long) (loop_now() - call->queued_at));
-	ghost->statement = call->statement;
-	ghost->connection = connection;
-	ghost->queued_at = call->queued_at;
-	/* The rest of the answer still takes the room of the call. */
-	ghost->holding = call->holding;
-	call->holding.bytes = 0;
-	/* 0: the query may be cancelled at once. */
-	ghost->abandoned_at = 0;
-	step->call = ghost;
-	call->connection = NULL;
-	call_refuse(call, PG_EXPIRED);
-}
-
-static void
-interrupt_sent(void *state)
-{
-	Connection *connection = state;
-
-	connection->interrupt = NULL;
-	if (connection->victim == NULL && connection->state == CONNECTION_READY)
-		pool_dispatch(connection->pool);
-}
-
-/* Cancels the running call at the server.  If that fails, the connection is closed. */
-static void
-connection_interrupt(Connection *connection, PgCall *call)
-{
-	uint64_t	now = loop_now();
-
-	if (connection->victim == NULL && connection->interrupt == NULL)
-	{
-		connection->interrupt = pg_interrupt(connection->conn, interrupt_sent, connection);
-		connection->victim = call;
-		connection->interrupted_at = now;
-		metrics_count(COUNTER_DB_INTERRUPTS, 1);
-		if (connection->interrupt != NULL)
-			return;
-	}
-	else if (now - connection->interrupted_at <= INTERRUPT_MS)
-		return;
-	log_line(LOG_WARNING, "database: %s cannot be stopped, and its connection is closed",
-			 pg_statements[call->statement].name);
-	connection_doom(connection, NULL);
-	connection->broken = false;
-}
-
-/*
- * Checks the deadlines of all calls, not only of the first: calls of the feeds wait behind others, and a statement may
- * hang while it is prepared.  An abandoned call matters only while it runs.
- */
-static void
-connection_check_calls(Connection *connection, uint64_t now)
-{
-	for (size_t s = 0; s < connection->step_count && !connection->doomed; s++)
-	{
-		Step	   *step = &connection->steps[(connection->first_step + s) % STEP_LIMIT];
-		bool		runs = s == 0 || (s == 1 && connection->steps[connection->first_step].call == NULL);
-
-		if (step->call == NULL || step->call->internal)
-			continue;
-		if (step->call->done != NULL && now > step->call->deadline)
-			step_expire(connection, step);
-		if (runs && step->call->done == NULL && now - step->call->abandoned_at > ABANDONED_MS)
-			connection_interrupt(connection, step->call);
-	}
-	/* A cancel request that takes longer has failed. */
-	if (connection->interrupt != NULL && connection->victim == NULL && now - connection->interrupted_at > INTERRUPT_MS)
-	{
-		connection_doom(connection, NULL);
-		connection->broken = false;
-	}
-	if (connection->victim == NULL && connection->interrupt == NULL)
-		connection->interrupted_at = 0;
-}
-
 static void
 pool_sweep(Pool *pool)
 {
@@ -786,7 +264,7 @@ pool_sweep(Pool *pool)
 		if (now <= call->deadline && !(away && now - call->queued_at > AWAY_MS))
 			continue;
 		queue_remove(pool, call);
-		call_refuse(call, now > call->deadline ? PG_EXPIRED : PG_AWAY);
+		pg_call_refuse(call, now > call->deadline ? PG_EXPIRED : PG_AWAY);
 	}
 	/* The remaining calls ask for room again. */
 	pool_dispatch(pool);
@@ -890,16 +368,10 @@ pg_exempt(PgCall *call)
 	call->exempt = true;
 }
 
-uint64_t
-pg_blocked_ms(void)
-{
-	return blocked_since == 0 ? 0 : loop_now() - blocked_since + 1;
-}
-
 bool
 pg_connected(const char **why)
 {
 	if (why != NULL)
-		*why = trouble;
+		*why = connection_trouble();
 	return reads.ready > 0;
 }

@@ -39,7 +39,7 @@
 
 typedef enum PgStatement
 {
-	PG_WHO,						/* sent by pg.c itself on each new connection, as the next two */
+	PG_WHO,						/* pg_connect.c sends this and the next two on each new connection */
 	PG_SETTINGS,
 	PG_HELLO,
 	PG_REGISTRY,

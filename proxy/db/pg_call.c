@@ -110,8 +110,8 @@ pg_call_sent(PgCall *call)
 	call->sent_at = loop_microseconds();
 }
 
-void
-pg_call_ended(const PgCall *call)
+static void
+note_times(const PgCall *call)
 {
 	uint64_t	now = loop_microseconds();
 	uint64_t	sent_at = call->sent_at != 0 ? call->sent_at : now;
@@ -292,6 +292,38 @@ pg_call_free(PgCall *call)
 	answer_room_hold(&call->holding, 0);
 	free(call->buffer);
 	free(call);
+}
+
+void
+pg_call_finish(PgCall *call, PgOutcome outcome, PGresult *result, const PgError *error)
+{
+	PgDone		done = call->done;
+	void	   *state = call->state;
+
+	if (outcome != PG_OK && done != NULL)
+		metrics_count(COUNTER_DB_ERRORS, 1);
+	note_times(call);
+	pg_call_free(call);
+	if (done != NULL)
+		done(state, outcome, (PgResult *) result, error);
+	else if (result != NULL)
+		PQclear(result);
+}
+
+static void
+refused_run(void *state)
+{
+	PgCall	   *call = state;
+
+	pg_call_finish(call, call->outcome, NULL, NULL);
+}
+
+void
+pg_call_refuse(PgCall *call, PgOutcome outcome)
+{
+	call->refused = true;
+	call->outcome = outcome;
+	loop_defer(refused_run, call);
 }
 
 /* ---------- results ---------- */

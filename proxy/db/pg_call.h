@@ -3,13 +3,16 @@
  * pg_call.h
  *	  Calls of the extension's functions: statements and the state of a call.
  *
- * Private to pg.c, which sends calls over connections, and pg_call.c, which
- * has the statements and the binary forms of parameters and results.
+ * Private to pg.c, which queues calls, pg_pipeline.c, which sends them over
+ * connections, and pg_call.c, which has the statements and the binary forms of
+ * parameters and results.
  *
  *-------------------------------------------------------------------------
  */
 #ifndef PG_CALL_H
 #define PG_CALL_H
+
+#include <libpq-fe.h>
 
 #include "base/answer_room.h"
 #include "db/pg.h"
@@ -71,9 +74,14 @@ struct PgCall
 	size_t		capacity;
 };
 
-/* Record the times of a call: it is sent; it has ended, with or without an answer. */
+/* Records that a call is sent. */
 extern void pg_call_sent(PgCall *call);
-extern void pg_call_ended(const PgCall *call);
+
+/* Hands the outcome to the callback, unless pg_cancel() was called, and frees the call.  result: only with PG_OK. */
+extern void pg_call_finish(PgCall *call, PgOutcome outcome, PGresult *result, const PgError *error);
+
+/* Finishes a call soon, from the loop: pg_send() never runs the callback of its caller. */
+extern void pg_call_refuse(PgCall *call, PgOutcome outcome);
 
 extern void pg_call_free(PgCall *call);
 

@@ -4,7 +4,8 @@
  *	  Chooses the connection of a pool for a call.
  *
  * Private to pg.c, which owns pools and connections, pg_connect.c, which opens
- * connections, and pg_choice.c, which changes neither pools nor connections.
+ * connections, pg_pipeline.c, which uses them, and pg_choice.c, which changes
+ * neither pools nor connections.
  *
  *-------------------------------------------------------------------------
  */

@@ -16,6 +16,7 @@
 
 #include "base/config.h"
 #include "base/log.h"
+#include "db/pg_pipeline.h"
 #include "db/pg_pooler.h"
 
 #define CONNECT_MS 10000		/* for connecting, authentication and api_hello */

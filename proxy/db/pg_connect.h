@@ -43,13 +43,4 @@ extern void connection_refused(const char *why);
 /* Whether this process logs what concerns the whole proxy. */
 extern bool pg_announces;
 
-/* pg.c: records why a connection cannot be used (NULL: already recorded); the next sweep closes it. */
-extern void connection_doom(Connection *connection, const char *why);
-
-/* The same for a reason that is already in the log; readyz still shows it. */
-extern void connection_refuse(Connection *connection, const char *why);
-extern void connection_send(Connection *connection, PgCall *call);
-extern void connection_readable(void *state);
-extern void pool_dispatch(Pool *pool);
-
 #endif							/* PG_CONNECT_H */

@@ -4,7 +4,8 @@
  *	  Cancels queries at the server whose answers are no longer wanted.
  *
  * One thread sends the cancel requests one after the other.  The list is
- * bounded.  A connection does not wait long for its turn: pg.c then closes it.
+ * bounded.  A connection does not wait long for its turn: pg_pipeline.c
+ * then closes the connection.
  *
  *-------------------------------------------------------------------------
  */

@@ -3,7 +3,7 @@
  * pg_interrupt.h
  *	  Cancels queries at the server whose answers are no longer wanted.
  *
- * Private to pg.c.  A cancel request needs its own connection, and libpq's
+ * Private to pg_pipeline.c.  A cancel request needs its own connection, and libpq's
  * function for it blocks: a thread calls that function.
  *
  *-------------------------------------------------------------------------
