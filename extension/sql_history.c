@@ -4,8 +4,9 @@
  *	  SQL functions for rows of history.
  *
  * A row of report_change has arrays with an element for each result that
- * changed.  An array of one element stands for all of them, and no array for
- * nulls.  Readers of history see one event after the other: unpacked_changes()
+ * changed.  If all elements would be equal, the array has one element; if all
+ * would be null, the array is null.  Readers of history see one event after the
+ * other: unpacked_changes()
  * reads all arrays of a row at once, because a function for each array, such
  * as unnest(), would make history several times as slow to read.
  *
@@ -105,7 +106,7 @@ sql_packed(PG_FUNCTION_ARGS)
 		}
 		PG_RETURN_NULL();
 	}
-	/* Each element equals the one before it. */
+	/* Compares each element with the one before it. */
 	if (memcmp(reader.next, reader.next + reader.width, (size_t) reader.width * (reader.count - 1)) != 0)
 		PG_RETURN_ARRAYTYPE_P(array);
 	reader_next(&reader, 0, &first);

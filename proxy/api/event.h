@@ -53,9 +53,9 @@ typedef struct Changes Changes;
 
 typedef struct Event
 {
-	Changes    *changes;		/* has what the pointers below point to */
+	Changes    *changes;		/* owns the memory behind the pointers below */
 	int64_t		version;
-	int64_t		at;				/* of the commit: microseconds since 2000; INT64_MIN: not known */
+	int64_t		at;				/* time of the change: microseconds since 2000; INT64_MIN: not known */
 	char		operation;		/* A, M, D or X */
 	JsonText	namespace_name;
 	JsonText	name;

@@ -3,10 +3,11 @@
  * feed.c
  *	  The newest changes of the lanes that are watched in this worker.
  *
- * The feed process reads the change log (feed_reader.c) and tells all workers
- * of it through feed_channel.h.  Here a feed keeps what concerns its watchers.
- * It believes the order of the records and nothing else: when it has missed
- * one, it begins anew, and each watcher asks the log on its own.
+ * The feed process reads the change log (feed_reader.c) and sends records of it
+ * to all workers (feed_channel.h).  Here a feed keeps the newest events of one
+ * lane for its watchers.  The versions in the records tell whether one is
+ * missing.  Then the feed begins anew, and each watcher reads the log on its
+ * own until it has caught up.
  *
  *-------------------------------------------------------------------------
  */
@@ -26,7 +27,7 @@
 #define RING_EVENTS 1000
 #define RING_BYTES (8 * 1024 * 1024)
 #define RING_SLOTS 1024			/* a power of two above RING_EVENTS */
-#define RECORDS_AT_ONCE 200		/* taken from the channel before other work has its turn */
+#define RECORDS_AT_ONCE 200		/* read from the channel before other work runs */
 #define POLL_MS 1000
 #define RETRY_MS 500
 #define CALL_TIMEOUT_MS 5000
@@ -37,7 +38,7 @@ typedef struct InUse
 {
 	int			number;
 	unsigned	users;			/* 0: given up at the next sweep */
-	int64_t		since;			/* events above this version carry it; -1: not told yet */
+	int64_t		since;			/* events above this version carry it; -1: no events yet */
 } InUse;
 
 typedef struct Bookmark
@@ -54,7 +55,7 @@ struct Feed
 	Follower   *first;
 	int64_t		position;		/* -1: not known yet */
 	bool		moved;			/* by the records of this turn */
-	bool		unasked;		/* what is wanted of the lane has changed */
+	bool		unasked;		/* the feed process does not have the current uses */
 	InUse		uses[FEED_REPRESENTATIONS];
 	size_t		use_count;
 	Event	   *ring[RING_SLOTS];
@@ -148,7 +149,7 @@ feed_begin_use(Feed *feed, int number)
 {
 	InUse	   *use = feed_use(feed, number);
 
-	/* Another one that nobody uses any more makes room. */
+	/* A representation without users gives up its place. */
 	for (size_t i = 0; use == NULL && feed->use_count == FEED_REPRESENTATIONS && i < feed->use_count; i++)
 	{
 		if (feed->uses[i].users == 0)
@@ -177,7 +178,7 @@ feed_end_use(Feed *feed, int number)
 		use->users--;
 }
 
-/* Tells the feed process what is wanted of the lane. */
+/* Tells the feed process which representations the lane's watchers need. */
 static void
 feed_ask(Feed *feed)
 {
@@ -260,7 +261,7 @@ feed_lost(Feed *feed)
 		feed->uses[i].since = -1;
 }
 
-/* Events do not carry a representation any more: its followers read on their own until they do. */
+/* Events no longer carry a representation: its followers read on their own until events carry it again. */
 static void
 feed_end_carrying(Feed *feed, InUse *use)
 {
@@ -395,7 +396,7 @@ feeds_take_later(void *state)
 	feeds_take(NULL);
 }
 
-/* Takes the records that have come, then lets the watches send. */
+/* Reads the records that have arrived, then lets the watches send. */
 static void
 feeds_take(void *state)
 {
@@ -428,7 +429,7 @@ feeds_take(void *state)
 
 static void poll_send(void *state);
 
-/* Ends feeds without followers and the use of representations without users. */
+/* Ends feeds without followers, and gives up representations without users. */
 static void
 feeds_sweep(void)
 {
@@ -476,7 +477,7 @@ poll_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error
 	loop_timer_start(&poll_timer, outcome == PG_OK ? POLL_MS : RETRY_MS, poll_send, NULL);
 }
 
-/* Asks for the generation of the registry, over this worker's own connections: readyz wants to know of those. */
+/* Asks for the generation of the registry over this worker's own connections, because readyz reports on these. */
 static void
 poll_send(void *state)
 {

@@ -10,11 +10,11 @@
  * must drop an event that a watcher has not taken yet (its client does not
  * read), that stream ends cleanly and the client resumes.
  *
- * position: the feed has everything up to it.  Only records of the feed
- * process move it.  Events carry the representations that were in use when
- * they were read.  A watcher reads the log on its own until it has caught up,
- * when its position is older than the ring or than the first event with its
- * representation.
+ * The feed has every change up to its position.  Only records of the feed
+ * process move the position.  Events carry the representations that were in use
+ * when they were read.  A watcher whose position is older than the ring, or
+ * older than the first event with its representation, reads the log on its own
+ * until it has caught up.
  *
  *-------------------------------------------------------------------------
  */
@@ -67,7 +67,7 @@ extern bool feed_follow(Follower *follower, int64_t position);
 /* Stops asking for the first representation. */
 extern void feed_first_sent(Follower *follower);
 
-/* The event at the cursor; NULL when all have been looked at. */
+/* The event at the cursor; NULL after the last one. */
 extern Event *feed_next(Follower *follower);
 
 /* -1 while the position is unknown. */

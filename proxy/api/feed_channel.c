@@ -34,7 +34,7 @@ typedef struct Wish
 
 typedef struct Board
 {
-	_Atomic uint32_t changes;	/* another number after each change */
+	_Atomic uint32_t changes;	/* counts the changes */
 	_Atomic uint32_t following; /* wishes in use */
 	_Atomic uint32_t used;		/* wishes that were ever in use */
 	_Atomic uint64_t place;		/* in the ring */
@@ -58,8 +58,8 @@ typedef struct Lanes
 typedef struct Pace
 {
 	uint32_t	changes;		/* of its board, when last read */
-	uint64_t	place;			/* where it last was, */
-	uint64_t	since;			/* since when */
+	uint64_t	place;			/* the worker's place at the last look, */
+	uint64_t	since;			/* and since when it has been there */
 } Pace;
 
 static SharedRing *ring;
@@ -106,7 +106,7 @@ feed_channel_init(int workers)
 	exit(1);
 }
 
-/* An eventfd never has too much in it to be written to here. */
+/* The counter of an eventfd never reaches its limit here. */
 static void
 ring_bell(int fd)
 {
@@ -167,7 +167,7 @@ feed_channel_worker_gone(int worker)
 	board_changed(board);
 }
 
-/* Without its bell a process would learn nothing more: it ends, and another one takes its place. */
+/* A process that cannot hear its bell would learn nothing more: it ends, and the parent starts another one. */
 static void
 listen_to(int fd, void (*readable) (void *state))
 {
@@ -227,7 +227,7 @@ feed_channel_follow(int lane, const int *representations, size_t count)
 		}
 		if (wish == NULL)
 			return false;
-		/* Records before this moment are of no use. */
+		/* The worker does not need earlier records. */
 		if (atomic_load_explicit(&board->following, memory_order_relaxed) == 0)
 			atomic_store_explicit(&board->place, shared_ring_end(ring), memory_order_relaxed);
 		atomic_fetch_add_explicit(&board->following, 1, memory_order_release);
@@ -321,7 +321,7 @@ feed_channel_serve(void (*woken) (void *state))
 		abort();
 	for (int i = 0; i < board_count; i++)
 	{
-		/* Not as the board has it, so that the first look reads them all. */
+		/* Differs from the board's count, so that the first call reads all boards. */
 		paces[i].changes = atomic_load_explicit(&boards[i].changes, memory_order_relaxed) - 1;
 		paces[i].since = loop_now();
 	}
@@ -429,7 +429,10 @@ feed_channel_lane_written(int place)
 	return atomic_exchange_explicit(&lanes->places[place].written, 0, memory_order_acquire);
 }
 
-/* Whether no worker that reads on still needs what a record of this size would overwrite. */
+/*
+ * Whether a record of this size may be written.  It must not overwrite what a worker has yet to read, unless that
+ * worker has not read on for PATIENCE_MS.
+ */
 static bool
 has_room(size_t size)
 {

@@ -8,12 +8,12 @@
  *   representations that its watchers need.  Only the worker writes it; the
  *   parent clears it when the worker has died.
  * - A place for each lane that is followed: the newest version that a worker
- *   has written there, and how far the feed process has told of it.  So a feed
- *   process that replaces another continues where that one ended.
+ *   has written, and the version up to which the ring has had the records.  So
+ *   a feed process that replaces another continues where that one ended.
  *
- * Nothing here is locked, and nobody waits for a process that does not run.
- * When the ring is full, the feed process gives a worker a fifth of a second
- * to read on, then it overwrites what that worker has not read.
+ * There are no locks, and no process waits for one that does not run.  When the
+ * ring is full, the feed process gives a worker a fifth of a second to read on,
+ * then it overwrites what that worker has not read.
  *
  *-------------------------------------------------------------------------
  */
@@ -23,9 +23,9 @@
 #include "api/feed_record.h"
 
 #define FEED_RING_BYTES ((size_t) 8 * 1024 * 1024)
-#define FEED_LANES 1024			/* followed by a worker, or by all together */
+#define FEED_LANES 1024			/* at most, of one worker and of all workers together */
 #define FEED_REPRESENTATIONS 16 /* of a lane in use in a worker; watches with others read on their own */
-#define FEED_TOKEN_BYTES 128	/* likewise for longer ones */
+#define FEED_TOKEN_BYTES 128	/* watches with longer tokens read on their own */
 
 /* The parent calls this before it forks; exits when there is no memory. */
 extern void feed_channel_init(int workers);
@@ -38,7 +38,7 @@ extern void feed_channel_worker_gone(int worker);
 /* Call when the loop exists: told() runs when there may be records. */
 extern void feed_channel_attach(int worker, void (*told) (void *state));
 
-/* Follows a lane, or changes the representations that are wanted of it.  False when there is no place for the lane. */
+/* Follows a lane, or changes the representations that its watchers need.  False when no place is left for the lane. */
 extern bool feed_channel_follow(int lane, const int *representations, size_t count);
 extern void feed_channel_unfollow(int lane);
 
@@ -48,7 +48,7 @@ extern void feed_channel_ask(void);
 /* This worker has committed a write.  A hint: polls find the change as well. */
 extern void feed_channel_written(int lane, int64_t version);
 
-/* Before a worker that follows nothing begins to follow, its place moves to the end. */
+/* Reads the next record.  A worker that follows no lane skips records: when it follows one, it begins at the end. */
 extern RingReading feed_channel_read(RingRecord *record);
 
 /* ---------- for the feed process ---------- */
@@ -66,25 +66,25 @@ extern bool feed_channel_wishes(void (*wish) (int lane, const JsonText *tokens, 
 extern int	feed_channel_lane_open(int lane);
 extern void feed_channel_lane_close(int place);
 
-/* The lane at a place, 0: none, and how far it was told of, -1: not. */
+/* The lane at a place (0: none), and the version up to which the ring has had its records (-1: not known). */
 extern int	feed_channel_lane_at(int place, int64_t *position);
 extern void feed_channel_lane_told(int place, int64_t position);
 
-/* The newest version that a worker has written there since the last call; 0: none. */
+/* The newest version that a worker has written in the lane since the last call; 0: none. */
 extern int64_t feed_channel_lane_written(int place);
 
 /* Writes a record to the ring. */
 typedef enum FeedTelling
 {
 	FEED_TOLD,
-	FEED_NO_ROOM,				/* ask again in a moment: a worker has yet to read what is in the place */
-	FEED_TOO_LARGE				/* never */
+	FEED_NO_ROOM,				/* ask again in a moment: a worker has yet to read the oldest records */
+	FEED_TOO_LARGE				/* the ring can never take this record */
 } FeedTelling;
 
 extern FeedTelling feed_channel_tell(const FeedRecordHead *head, const Event *event, const int *representations,
 									 size_t count);
 
-/* Wakes the workers after records. */
+/* Wakes the workers after one or several records. */
 extern void feed_channel_wake(void);
 
 #endif							/* FEED_CHANNEL_H */

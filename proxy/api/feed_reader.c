@@ -13,8 +13,8 @@
  * makes the process read, but does not move the position: the database server
  * of that write may have failed before its standby received the write.
  *
- * An answer is told as a whole before the next call.  While the ring has no
- * room, nothing is read: the log keeps what comes.
+ * All events of an answer are written to the ring before the next call.  While
+ * the ring has no room, nothing is read: the log keeps the changes.
  *
  *-------------------------------------------------------------------------
  */
@@ -33,10 +33,10 @@
 
 #define LANE_REPRESENTATIONS 64 /* in use in one lane, of all workers together */
 #define ROWS_MOST 200			/* of one api_changes call */
-#define ANSWER_BYTES (4 * 1024 * 1024)	/* fewer rows are asked for when an answer is larger */
+#define ANSWER_BYTES (4 * 1024 * 1024)	/* after a larger answer, the next call asks for fewer rows */
 #define RETRY_MS 500
 #define CALL_TIMEOUT_MS 5000
-#define ROOM_MS 2				/* until it is looked again whether the ring has room */
+#define ROOM_MS 2				/* between two checks whether the ring has room */
 
 typedef struct Lane
 {
@@ -51,12 +51,12 @@ typedef struct Lane
 	int64_t		asked_polled;
 	int64_t		polled_position;	/* position when the poll in flight was sent; INT64_MIN: not part of it */
 	int64_t		behind;			/* a version below the position that api_changes accepted */
-	int64_t		lost;			/* where the log begins, which is yet to be told; -1: nothing is lost */
+	int64_t		lost;			/* where the log begins, until the workers know; -1: nothing is lost */
 	bool		check;			/* call api_changes even if wanted is not newer */
 	bool		announce;		/* tell the representations in use */
 	PgCall	   *call;
 	uint64_t	not_before;		/* after a failure */
-	int			rows;			/* to ask for */
+	int			rows;			/* that the next call asks for */
 	int			asked_rows;
 	int			uses[LANE_REPRESENTATIONS];
 	size_t		use_count;
@@ -116,7 +116,7 @@ tell(const FeedRecordHead *head, const Event *event, const int *representations,
 	return telling;
 }
 
-/* Tells an event; false when there is no room.  One that is too large is left out, which the workers notice. */
+/* False when the ring has no room.  An event that is too large is left out; the workers notice the gap. */
 static bool
 tell_event(Lane *lane, const Event *event)
 {
@@ -164,7 +164,7 @@ lane_lost(Lane *lane, int64_t floor)
 		log_line(LOG_WARNING, "lane %d: version %lld is lost, the log begins at %lld", lane->lane,
 				 (long long) lane->position, (long long) floor);
 	else
-		/* The lane is gone, and so will be those who follow it. */
+		/* The lane no longer exists, and its watches are about to end. */
 		lane->not_before = loop_now() + RETRY_MS;
 	lane->lost = floor;
 	lane->position = lane->wanted = lane->polled = lane->behind = -1;
@@ -268,8 +268,8 @@ lane_read(Lane *lane)
 }
 
 /*
- * Does what is next for a lane: tells what was read, then reads on.  The representations in use are told between two
- * calls: all later events carry them.
+ * Takes the next step for a lane: writes what was read to the ring, then reads on.  The representations in use are
+ * announced between two calls: all later events carry them.
  */
 static void
 lane_advance(Lane *lane)
@@ -306,7 +306,7 @@ lane_advance(Lane *lane)
 		wait_for_room();
 		return;
 	}
-	/* After the records: what is told twice does no harm. */
+	/* After the records: a record that is written twice does no harm. */
 	feed_channel_lane_told(lane->place, lane->told);
 	lane_read(lane);
 }
@@ -358,7 +358,7 @@ add_use(int *uses, size_t *count, int representation)
 		if (uses[i] == representation)
 			return;
 	}
-	/* Watches with one that has no place read on their own. */
+	/* Watches in a representation without a place read on their own. */
 	if (representation >= 0 && *count < LANE_REPRESENTATIONS)
 		uses[(*count)++] = representation;
 }
@@ -386,8 +386,8 @@ wish(int number, const JsonText *tokens, size_t count)
 }
 
 /*
- * Reads from the boards what is followed, if they have changed.  Who changed a board waits for an answer: the state of
- * the lane.  Lanes that nobody follows any more are left to the next poll.
+ * Reads all boards if one of them has changed.  A worker that has changed its board waits for the state of the lane.
+ * The next poll ends lanes that no worker follows any more.
  */
 static void
 wishes_read(void)
@@ -398,7 +398,7 @@ wishes_read(void)
 		return;
 	for (Lane *lane = lanes; lane != NULL; lane = lane->next)
 	{
-		/* What cannot be read of a board may still be wanted. */
+		/* A board that could not be read may still need the representations. */
 		for (size_t i = 0; !wishes_complete && i < lane->use_count; i++)
 			add_use(lane->wishes, &lane->wish_count, lane->uses[i]);
 		lane->followed = lane->wished || (!wishes_complete && lane->followed);
@@ -416,7 +416,10 @@ wishes_read(void)
 	}
 }
 
-/* Ends lanes that nobody follows.  A worker that follows one later must not take old records for new ones. */
+/*
+ * Ends lanes that no worker follows.  FEED_LOST keeps a worker that follows such a lane later from taking old records
+ * for new ones.
+ */
 static void
 lanes_sweep(void)
 {
@@ -443,12 +446,12 @@ lanes_sweep(void)
 static void
 lane_polled(Lane *lane, int64_t version)
 {
-	/* That a position was lost has yet to be told. */
+	/* The workers do not know yet that the position was lost. */
 	if (lane->lost >= 0)
 		return;
 	if (lane->position < 0)
 	{
-		/* Telling begins here. */
+		/* The records of the lane begin here. */
 		lane->position = lane->told = lane->polled = version;
 		lane->announce = true;
 		/* Versions are above 0, so 0 means that the lane is gone; api_changes reports that. */
@@ -510,7 +513,7 @@ poll_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error
 	wake_workers();
 }
 
-/* Without a lane there are no polls. */
+/* Polls end with the last lane. */
 static void
 poll_send(void *state)
 {

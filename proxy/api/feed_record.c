@@ -3,8 +3,8 @@
  * feed_record.c
  *	  What the feed process tells the workers: the bytes of a record.
  *
- * Both ends are processes of one program, so that numbers are written as they
- * are in memory.  A text is its length and its bytes.
+ * Both ends are processes of one program, so numbers are written as they are in
+ * memory.  A text is its length and its bytes.
  *
  *-------------------------------------------------------------------------
  */
@@ -68,7 +68,7 @@ feed_record_event(FeedRecordWriter *writer, const FeedRecordHead *head, const Ev
 {
 	EventHead	event_head;
 
-	/* Also the padding has a value. */
+	/* Gives the padding a value, too. */
 	memset(&event_head, 0, sizeof(event_head));
 	event_head.at = event->at;
 	event_head.label_count = (uint32_t) event->label_count;

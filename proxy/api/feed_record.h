@@ -3,10 +3,10 @@
  * feed_record.h
  *	  What the feed process tells the workers: the bytes of a record.
  *
- * The records of a lane are a chain: each one says after which version it
- * continues and up to which version everything is told with it.  A reader that
- * is at a lower version than after has missed something.  A reader that is at
- * a higher one hears some versions again.
+ * The records of a lane are a chain: each record continues after one version
+ * (after) and completes the changes up to another (version).  A reader whose
+ * version is lower than after has missed a record.  A reader whose version is
+ * higher gets some versions again.
  *
  *-------------------------------------------------------------------------
  */
@@ -19,7 +19,7 @@
 typedef enum FeedRecordKind
 {
 	FEED_EVENT,
-	FEED_STATE,					/* the representations that all later events carry; follows as texts */
+	FEED_STATE,					/* its texts: the representations that all later events carry */
 	FEED_LOST,					/* the log does not have the position; version is where the log begins */
 	FEED_GENERATION				/* of the registry, in version; lane is 0 */
 } FeedRecordKind;

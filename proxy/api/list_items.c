@@ -28,7 +28,7 @@
 const PgError piece_unknown = {"XX000", "a piece of the list has another form than this proxy expects", NULL};
 
 #define ENVELOPE_WORDS 4
-#define ENVELOPE_BYTES 128		/* beside the texts of an item, at most: names, version, separator; and the words */
+#define ENVELOPE_BYTES 128		/* at most, of an item without its texts and the words: names, version, separator */
 
 typedef struct Envelope
 {

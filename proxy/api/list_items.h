@@ -5,8 +5,8 @@
  *
  * A piece is the result of one call.  Its items come as they are stored, or
  * rendered: the extension renders what must be parsed (tables, indented
- * lists).  Stored items are put together here, by the engine that the
- * extension has, too: a backend would copy each of them twice more.
+ * lists).  The proxy puts stored items together, with the engine that the
+ * extension has, too: a backend would copy each item twice more.
  *
  *-------------------------------------------------------------------------
  */

@@ -3,10 +3,10 @@
  * shared_ring.c
  *	  Records from one process to many, in shared memory.
  *
- * Places count bytes from the first record on and never begin again; a place
- * modulo the size of the ring is an offset.  A record lies in one piece: what
- * is left at the end of the ring is padding.  Readers trust [end - size, end)
- * without what the writer has taken beyond end.
+ * A place is a number of bytes since the first record, and never falls; a place
+ * modulo the size of the ring is an offset.  A record is never split: padding
+ * fills the end of the ring.  Readers trust the bytes in [end - size, end),
+ * except the oldest ones, which the writer has taken for records beyond end.
  *
  *-------------------------------------------------------------------------
  */

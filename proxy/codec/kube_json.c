@@ -74,7 +74,7 @@ kube_json_write(Arena *arena, json_t *json)
 	char	   *text = json_dumps(json, flags);
 	JsonText	copy;
 
-	/* Only a value that could not be made is not written. */
+	/* json_dumps() fails only for NULL, the value of a json_pack() that failed. */
 	if (text == NULL)
 		abort();
 	copy.len = strlen(text);

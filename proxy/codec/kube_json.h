@@ -4,8 +4,8 @@
  *	  The JSON of conversations with kube-apiserver: read and written with jansson.
  *
  * The engine's JSON (engine/base/json.h) is for documents: reports and CRDs,
- * whose bytes count.  Everything that the proxy itself asks, tells and learns
- * is a conversation.
+ * whose exact bytes matter.  All other JSON that the proxy sends or receives is
+ * a conversation: reviews, namespaces, policies, APIServices and so on.
  *
  * Ownership is jansson's: the caller of kube_json_read() and of json_pack()
  * has a reference, and declares it json_auto_t.  Other functions borrow: what

@@ -14,7 +14,7 @@
 
 #define PACKED_LZ4 1			/* the first byte; no JSON text begins with it */
 #define PACKED_HEAD ((size_t) 5)
-#define MOST_PER_BYTE ((size_t) 255)	/* of text that a byte of a block can stand for */
+#define MOST_PER_BYTE ((size_t) 255)	/* of text for each byte of a block, at most */
 
 static bool
 is_packed(JsonText packed)

@@ -3,9 +3,9 @@
 --
 -- Most updates come from a scan that finds the same results again, a few of
 -- them with another status.  Then no result appears or goes, no history is
--- taken back, and all texts are known.  apply_results() can do everything, and
--- PostgreSQL sets up all of its statement each time: that takes longer than
--- the rows of such an update.
+-- taken back, and all texts are known.  apply_results() handles every case, so
+-- PostgreSQL sets up a large statement for each call: that takes longer than
+-- the few rows of such an update.
 
 CREATE TYPE kube_reports_internal.revised_result AS (
 	place		tid,
@@ -45,7 +45,7 @@ AS $$
 DECLARE
 	found		record;
 BEGIN
-	-- A text that is not stored is a result's own: CASE keeps the lookups to those that are new to their results.
+	-- The texts to which a stored result refers are known.  CASE looks up only texts that are new to their result.
 	SELECT bool_and(o.body IS NOT NULL AND k.first = k.last AND (d.key IS NULL OR d.wanted AND r.place IS NOT NULL
 				AND CASE WHEN d.detail <> r.detail THEN EXISTS (SELECT FROM kube_reports_internal.detail t
 					WHERE t.id = d.detail) ELSE true END
