@@ -29,6 +29,9 @@ VERSION = re.search(r"default_version = '(.*)'",
                     (TOP / "extension" / "kube_reports.control").read_text(encoding="utf-8")).group(1)
 STACK = str(TOP / ".ci" / "stack.sh")
 CACHE = TOP / "regress" / ".cache"
+# Which variant the databases of the tests install: make's variable VARIANT, taken from the environment.
+VARIANT = os.environ.get("VARIANT") or "c"
+only_c = pytest.mark.skipif(VARIANT != "c", reason="tests the module in C, which the variant in SQL does not have")
 # Of a row l of pg_locks: that it is of a lane.
 LANE_LOCK = "l.locktype = 'advisory' AND l.classid = 1802661986 AND l.objid::int > 0"
 # Of this worker of pytest-xdist; several runs may go on side by side.
@@ -57,7 +60,7 @@ class Database:
     def __init__(self):
         self.directory = self.stack_command("server_directory")
         self.started = False
-        self.stack_command("server_install", self.directory)
+        self.stack_command("server_install", self.directory, f"VARIANT={VARIANT}")
 
     def stack_command(self, *arguments):
         return stack_command(*arguments)
@@ -520,7 +523,7 @@ KUBECTLS = kubectl_binaries()
 
 
 def pytest_report_header():
-    return "kubectl: " + (", ".join(f"{path} {kubectl_version(path)}" for path in KUBECTLS))
+    return f"variant: {VARIANT}; kubectl: " + (", ".join(f"{path} {kubectl_version(path)}" for path in KUBECTLS))
 
 
 class Kubectl:

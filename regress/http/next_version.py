@@ -141,10 +141,11 @@ def build(directory):
     tree = Tree(directory)
     # The proxy of the next version, which speaks with the extension of this one as well.
     tree.change("proxy/db/pg_call.h", "#define PROTOCOL_NEWEST 1", "#define PROTOCOL_NEWEST 2")
-    tree.make("proxy/build/kube-reports-proxy")
+    tree.make("VARIANT=c", "proxy/build/kube-reports-proxy")
     change_sql(tree)
     tree.change("sql/types/functions_c.sql", "---- results ----\n", FUNCTION_IN_C)
-    tree.make(NEW_MODULE, f"sql/build/c/kube_reports--{NEXT}.sql", f"sql/build/c/kube_reports--{VERSION}--{NEXT}.sql")
+    tree.make("VARIANT=c", NEW_MODULE, f"sql/build/c/kube_reports--{NEXT}.sql",
+              f"sql/build/c/kube_reports--{VERSION}--{NEXT}.sql")
     return tree
 
 

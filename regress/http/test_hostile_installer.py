@@ -11,7 +11,10 @@ import psycopg2
 import pytest
 
 from client import run, until
-from conftest import TOP, VERSION, Database
+from conftest import TOP, VERSION, Database, only_c
+
+# The script of the variant in SQL never runs as a superuser.
+pytestmark = only_c
 
 # Superuser rights for whoever made the function, if it runs with such rights; a trace in the session if it runs at all.
 PAYLOAD = """AS $payload$

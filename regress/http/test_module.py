@@ -5,7 +5,9 @@ import pathlib
 import pytest
 
 from client import run
-from conftest import VERSION
+from conftest import VERSION, only_c
+
+pytestmark = only_c
 
 # They follow the locale of the database.
 LOCALIZED = {"strcasecmp", "strncasecmp", "tolower", "toupper", "strcoll", "strtok", "__ctype_b_loc",

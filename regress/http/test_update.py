@@ -11,10 +11,13 @@ import pytest
 import next_version
 from catalogs import assert_equal, catalogs
 from client import POLR, path_of, report, run, until
-from conftest import TOP, VERSION, Proxy, Stack
+from conftest import TOP, VERSION, Proxy, Stack, only_c
 from next_version import NEXT
 from test_hostile_installer import FIRST, PAYLOAD, statements
 from test_types import CRD
+
+# The variant in SQL has a file of its own: test_update_sql_variant.py.
+pytestmark = only_c
 
 GRANTS = """
 CREATE EXTENSION IF NOT EXISTS kube_reports VERSION '{version}';
