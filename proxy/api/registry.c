@@ -29,6 +29,8 @@
 #define ASK_TIMEOUT_MS 5000		/* for the generation; after that the last reading is used */
 #define YEAR_SECONDS (365 * 24 * 3600)
 #define YAML_TYPE "application/yaml"
+#define COLUMN_DEFINITION 8		/* of api_registry(): its id, the definition, the type's id */
+#define COLUMN_MAPPING 11		/* its id, the mapping, whether summaries are filled in */
 #define CLAUSE_LIMIT 64			/* clauses of an Accept header; later ones are ignored */
 
 /* The forms of a document. */
@@ -139,6 +141,33 @@ keep(Arena *arena, const PgResult *result, size_t row, int column)
 	return arena_strndup(arena, text.bytes, text.len);
 }
 
+/*
+ * Reads what the proxy needs to decide about requests of a type.  NULL, with a line in the log, when that is damaged:
+ * other types are served.
+ */
+static const Served *
+read_served(Arena *arena, const PgResult *result, size_t row, const RegistryType *type)
+{
+	Served	   *served = arena_alloc0(arena, sizeof(Served));
+	const char *why = NULL;
+
+	served->definition_id = pg_int8(result, row, COLUMN_DEFINITION);
+	served->definition = definition_read(arena, pg_text(result, row, COLUMN_DEFINITION + 1), &why);
+	served->type_id = pg_int4(result, row, COLUMN_DEFINITION + 2);
+	served->namespaced = type->namespaced;
+	if (!pg_is_null(result, row, COLUMN_MAPPING))
+	{
+		served->mapping_id = pg_int8(result, row, COLUMN_MAPPING);
+		served->mapping = mapping_read(arena, pg_text(result, row, COLUMN_MAPPING + 1), &why);
+	}
+	served->fill_summary = pg_bool(result, row, COLUMN_MAPPING + 2);
+	if (why == NULL)
+		return served;
+	log_line(LOG_ERROR, "%s.%s of version %s cannot be served: %s. Register its CustomResourceDefinition again",
+			 type->resource, type->group, type->version, why);
+	return NULL;
+}
+
 static void
 read_types_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 {
@@ -161,6 +190,8 @@ read_types_done(void *state, PgOutcome outcome, PgResult *result, const PgError 
 		type->namespaced = pg_bool(result, row, 5);
 		type->status = pg_bool(result, row, 6);
 		type->deprecation = pg_is_null(result, row, 7) ? NULL : keep(&reading->arena, result, row, 7);
+		if (pg_variant() == PG_VARIANT_SQL)
+			type->served = read_served(&reading->arena, result, row, type);
 	}
 	pg_result_free(result);
 	pg_send(pg_call_new(PG_DOCUMENTS), true, READ_TIMEOUT_MS, read_documents_done, NULL);

@@ -17,7 +17,7 @@
 #ifndef REGISTRY_H
 #define REGISTRY_H
 
-#include "engine/base/json.h"
+#include "decide/definitions.h"
 
 typedef struct Registry Registry;
 
@@ -31,6 +31,7 @@ typedef struct RegistryType
 	bool		namespaced;
 	bool		status;			/* has the subresource */
 	const char *deprecation;	/* warning to users of the version; NULL when it is not deprecated */
+	const Served *served;		/* NULL in the variant in C, and for a type whose definition is damaged */
 } RegistryType;
 
 struct Exchange;

@@ -120,6 +120,15 @@ extern bool pg_connected(const char **why);
  */
 extern const char *pg_announcement(void);
 
+/* The variant of the extension, as the primary has said last.  In the variant in SQL the proxy runs the engine. */
+typedef enum PgVariant
+{
+	PG_VARIANT_C,
+	PG_VARIANT_SQL
+} PgVariant;
+
+extern PgVariant pg_variant(void);
+
 /* How long reads of objects have failed with lock time-outs; 0: the last one did not. */
 extern uint64_t pg_blocked_ms(void);
 

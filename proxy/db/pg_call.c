@@ -37,9 +37,11 @@ const PgStatementText pg_statements[PG_STATEMENT_COUNT] = {
 	[PG_HELLO] = {"hello",
 		"SELECT h.generation, h.store, pg_catalog.current_setting('transaction_read_only')::boolean,"
 		" h.oldest_protocol, h.newest_protocol,"
-		" (SELECT e.extversion FROM pg_catalog.pg_extension e WHERE e.extname = 'kube_reports')"
-	" FROM kube_reports_internal.api_hello($1::uuid, $2::text, $3::int4) h", 6, true, false, false},
-	[PG_REGISTRY] = {"registry", "SELECT * FROM kube_reports_internal.api_registry($1::uuid)", 8, false, false, false},
+		" (SELECT e.extversion FROM pg_catalog.pg_extension e WHERE e.extname = 'kube_reports'),"
+		/* An extension of an earlier version does not say it. */
+		" pg_catalog.to_jsonb(h)->>'variant'"
+	" FROM kube_reports_internal.api_hello($1::uuid, $2::text, $3::int4) h", 7, true, false, false},
+	[PG_REGISTRY] = {"registry", "SELECT * FROM kube_reports_internal.api_registry($1::uuid)", 14, false, false, false},
 	[PG_DOCUMENTS] = {"documents", "SELECT * FROM kube_reports_internal.api_documents($1::uuid)", 4,
 	false, false, false},
 	[PG_GET] = {"get", "SELECT * FROM kube_reports_internal.api_get($1::uuid, $2::text)", 5, true, false, true},

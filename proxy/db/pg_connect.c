@@ -25,6 +25,7 @@
 
 /* Identity of the store that the primary reported last; "": none yet. */
 static char store[40];
+static PgVariant variant;		/* of the extension there */
 
 bool		pg_announces;
 static char announcement[512];
@@ -71,6 +72,12 @@ announce(const Connection *connection, const PgResult *hello)
 			 "database \"%s\" at %s port %s as role \"%s\"; PostgreSQL %s, extension %s",
 			 PQdb(conn), PQhost(conn), PQport(conn), PQuser(conn), version != NULL ? version : "of unknown version",
 			 pg_is_null(hello, 0, 5) ? "installed by a script" : pg_text(hello, 0, 5).bytes);
+}
+
+PgVariant
+pg_variant(void)
+{
+	return variant;
 }
 
 const char *
@@ -131,6 +138,7 @@ is_same_store(const Connection *connection, const PgResult *hello)
 	if (!connection->pool->standby)
 	{
 		snprintf(store, sizeof(store), "%s", shown);
+		variant = json_text_is(pg_text(hello, 0, 6), "sql") ? PG_VARIANT_SQL : PG_VARIANT_C;
 		return true;
 	}
 	same = strcmp(store, shown) == 0;

@@ -6,7 +6,8 @@
 -- added at its end.
 CREATE FUNCTION kube_reports_internal.api_hello(cluster uuid, name text, protocol integer DEFAULT 1,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
-		OUT generation bigint, OUT store text, OUT oldest_protocol integer, OUT newest_protocol integer)
+		OUT generation bigint, OUT store text, OUT oldest_protocol integer, OUT newest_protocol integer,
+		OUT variant text)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -28,17 +29,20 @@ BEGIN
 	END IF;
 	PERFORM kube_reports_internal.keep_memory();
 	SELECT s.generation, s.identity INTO generation, store FROM kube_reports_internal.store s;
+	variant := kube_reports_internal.variant();
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_hello(uuid, text, integer, kube_reports_internal.caller)
 	IS 'a proxy introduces itself, with the newest protocol that it speaks: checks its role, finishes an update or a '
-		'restore, moves to a new incarnation when the server changed; says which protocols this version understands';
+		'restore, moves to a new incarnation when the server changed; says which protocols this version understands, '
+		'and its variant';
 
 CREATE FUNCTION kube_reports_internal.api_registry(cluster uuid,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
 		OUT lane integer, OUT "group" text, OUT version text, OUT resource text, OUT kind text,
 			OUT namespaced boolean, OUT status boolean,
-		OUT deprecation text)
+		OUT deprecation text, OUT definition_id bigint, OUT definition text, OUT type_id integer,
+		OUT mapping_id bigint, OUT mapping text, OUT fill_summary boolean)
 	RETURNS SETOF record
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -47,7 +51,10 @@ AS $$
 BEGIN
 	PERFORM kube_reports_internal.require_service(cluster, caller);
 	RETURN QUERY SELECT l.id, t."group", v.version, t.plural, t.kind, t.namespaced,
-			(v.definition::jsonb->>'status')::boolean, v.definition::jsonb->>'deprecationWarning'
+			(v.definition::jsonb->>'status')::boolean, v.definition::jsonb->>'deprecationWarning',
+			v.id, v.definition::text, t.id, CASE WHEN t.results = 'current' THEN t.mapping_id END,
+			CASE WHEN t.results = 'current' THEN t.mapping::text END,
+			EXISTS (SELECT FROM kube_reports_internal.summary_type s WHERE s.resource_type = t.id)
 		FROM kube_reports.cluster c
 			JOIN kube_reports_internal.lane l ON l.cluster_id = c.id
 			JOIN kube_reports.resource_type t ON t.id = l.resource_type
@@ -57,7 +64,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_registry(uuid, kube_reports_internal.caller)
-	IS 'what is served in a cluster. Raises 42501 when the caller may not serve it';
+	IS 'what is served in a cluster, with what a proxy needs that decides itself (variant sql): see resolve(). Raises '
+		'42501 when the caller may not serve it';
 
 CREATE FUNCTION kube_reports_internal.api_documents(cluster uuid,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),

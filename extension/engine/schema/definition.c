@@ -3,9 +3,9 @@
  * definition.c
  *	  Compiles one served version of a resource type.
  *
- * crd.c made and checked the document, and the registry stored it, so its
- * content is not checked again.  A missing or wrong part means that the
- * document was changed elsewhere; then definition_compile() returns NULL.
+ * crd.c made and checked the document, and the registry stored it.  A missing
+ * or wrong part means that the document was changed elsewhere; then
+ * definition_compile() returns NULL.  definition_restore() finds the rest.
  *
  *-------------------------------------------------------------------------
  */
@@ -123,4 +123,79 @@ definition_compile(Arena *arena, const JsonNode *document)
 	if (!compile_columns(arena, definition))
 		return NULL;
 	return definition;
+}
+
+static void
+take(Arena *arena, JsonNode *to, const char *key, const JsonNode *from, const char *member)
+{
+	JsonNode   *value = json_get(from, member);
+
+	if (value != NULL)
+		json_set(arena, to, key, value);
+}
+
+/* Rebuilds the CustomResourceDefinition of a definition; NULL without group or plural. */
+static JsonNode *
+definition_source(Arena *arena, const JsonNode *definition)
+{
+	static const char *const names[] = {"plural", "singular", "kind", "listKind", "shortNames", "categories"};
+	const char *group = json_get_cstring(arena, definition, "group");
+	const char *plural = json_get_cstring(arena, definition, "plural");
+	const JsonNode *status = json_get(definition, "status");
+	JsonNode   *crd = json_new_object(arena);
+	JsonNode   *metadata = json_new_object(arena);
+	JsonNode   *spec = json_new_object(arena);
+	JsonNode   *spec_names = json_new_object(arena);
+	JsonNode   *version = json_new_object(arena);
+	JsonNode   *versions = json_new_array(arena);
+	JsonNode   *schema = json_new_object(arena);
+
+	if (group == NULL || plural == NULL)
+		return NULL;
+	json_set(arena, metadata, "name", json_new_cstring(arena, arena_printf(arena, "%s.%s", plural, group)));
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		take(arena, spec_names, names[i], definition, names[i]);
+	take(arena, schema, "openAPIV3Schema", definition, "schema");
+	take(arena, version, "name", definition, "version");
+	take(arena, version, "additionalPrinterColumns", definition, "columns");
+	json_set(arena, version, "schema", schema);
+	json_set(arena, version, "served", json_new_bool(arena, true));
+	json_set(arena, version, "storage", json_new_bool(arena, true));
+	if (status != NULL && status->kind == JSON_KIND_BOOL && status->u.boolean)
+	{
+		JsonNode   *subresources = json_new_object(arena);
+
+		json_set(arena, subresources, "status", json_new_object(arena));
+		json_set(arena, version, "subresources", subresources);
+	}
+	json_append(arena, versions, version);
+	take(arena, spec, "group", definition, "group");
+	take(arena, spec, "scope", definition, "scope");
+	json_set(arena, spec, "names", spec_names);
+	json_set(arena, spec, "versions", versions);
+	json_set(arena, crd, "apiVersion", json_new_cstring(arena, "apiextensions.k8s.io/v1"));
+	json_set(arena, crd, "kind", json_new_cstring(arena, "CustomResourceDefinition"));
+	json_set(arena, crd, "metadata", metadata);
+	json_set(arena, crd, "spec", spec);
+	return crd;
+}
+
+JsonNode *
+definition_restore(Arena *arena, const JsonNode *stored)
+{
+	const JsonNode *storage = json_get(stored, "storage");
+	const JsonNode *crd = definition_source(arena, stored);
+	JsonNode   *made;
+	FieldErrorList errors;
+
+	if (crd == NULL)
+		return NULL;
+	field_errors_init(&errors, arena);
+	made = crd_definitions(arena, crd, &errors);
+	if (made == NULL)
+		return NULL;
+	made = json_get(made, "versions")->u.array.items[0];
+	json_set(arena, made, "storage", json_new_bool(arena, storage != NULL && storage->kind == JSON_KIND_BOOL &&
+												   storage->u.boolean));
+	return made;
 }

@@ -47,6 +47,13 @@ typedef struct Definition
 extern Definition *definition_compile(Arena *arena, const JsonNode *document);
 
 /*
+ * Checks a stored definition document again and returns the document that the checks make; NULL when it is damaged.
+ * The engine trusts definitions, but the owner of the registry's tables is not a superuser and can write anything into
+ * them.  Therefore each definition passes the checks of a CustomResourceDefinition before it is compiled.
+ */
+extern JsonNode *definition_restore(Arena *arena, const JsonNode *stored);
+
+/*
  * Checks a CustomResourceDefinition (apiextensions.k8s.io/v1) and makes its definition documents, one for each served
  * version, in the order of Kubernetes version priority (v1 before v1beta1 ...).  Result:
  * {"group","plural","singular","kind","listKind","scope","shortNames","categories","versions":[definition...]}

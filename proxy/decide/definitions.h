@@ -1,0 +1,38 @@
+/*-------------------------------------------------------------------------
+ *
+ * definitions.h
+ *	  A served type as the engine uses it: definition and mapping, compiled.
+ *
+ * The same as extension/definition_cache.c keeps in a backend.  Nothing of it
+ * changes once it is compiled, so that threads may share it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef DEFINITIONS_H
+#define DEFINITIONS_H
+
+#include "engine/results/result.h"
+#include "engine/schema/definition.h"
+
+/* A served version of a type, in one lane. */
+typedef struct Served
+{
+	int64_t		definition_id;	/* no two documents ever have the same id */
+	const Definition *definition;
+	int			type_id;
+	bool		namespaced;
+	int64_t		mapping_id;		/* 0: results do not count as current */
+	const ResultMapping *mapping;	/* NULL: results do not count as current */
+	bool		fill_summary;	/* count results where the producer left that out */
+} Served;
+
+/*
+ * Compiles a stored definition into the arena.  NULL with *why when the document is damaged or costs more than its size
+ * allows.  The document need not outlive the call.
+ */
+extern const Definition *definition_read(Arena *arena, JsonText document, const char **why);
+
+/* The same for the mapping of a type. */
+extern const ResultMapping *mapping_read(Arena *arena, JsonText document, const char **why);
+
+#endif							/* DEFINITIONS_H */
