@@ -43,9 +43,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.set_summaries(text, boolean)
-	IS 'from now on each write to a type, named <plural>.<group>, fills in the summary where its producer left it out; '
-		'a summary that a producer gave stays as it is, and verify() tells of those that are wrong. Raises 42704 for '
-		'an unknown type, 22023 for one without such a summary';
+	IS 'chooses whether each write to a type, named <plural>.<group>, fills in the summary that its producer left '
+		'out. A summary that a producer gave stays as it is; verify() reports wrong ones. Raises 42704 for an unknown '
+		'type, 22023 for a type without such a summary';
 
 CREATE FUNCTION kube_reports_internal.wrong_summaries()
 	RETURNS TABLE (cluster_id integer, namespace text, name text, expected jsonb, found jsonb)
@@ -70,7 +70,8 @@ CREATE VIEW kube_reports.aggregation_options AS
 		a.follow_policies
 	FROM kube_reports_internal.aggregation a JOIN kube_reports.cluster c ON c.id = a.cluster_id;
 COMMENT ON VIEW kube_reports.aggregation_options
-	IS 'what is aggregated in clusters, as set_aggregation() has set it; no row: nothing';
+	IS 'what is aggregated in each cluster, as set_aggregation() has set it; a cluster without a row aggregates '
+		'nothing';
 
 CREATE FUNCTION kube_reports_internal.present_form(options kube_reports_internal.aggregation) RETURNS text
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
@@ -175,13 +176,14 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.set_aggregation(uuid, boolean, text, text, interval, integer, boolean, boolean)
-	IS 'what is aggregated in a cluster; null: as it is. admission: admission reports of a resource become one; '
-		'policy_reports: off, resource (a report for each resource from ephemeral reports, as Kyverno since 1.11) or '
-		'policy (for each namespace and policy from admission and background scan reports, as before); group: '
-		'wgpolicyk8s.io or openreports.io; when one of the two changes, what was merged by the old one is deleted; '
-		'delay: how long a burst is collected; chunk_size: results in a report of one policy; follow_policies: proxies '
-		'tell which policies are active; dry_run: changes nothing. A notice says how many reports of another setting '
-		'go. Returns all options. Raises 42704 for an unknown cluster, 23514 for values that are none';
+	IS 'sets what is aggregated in a cluster; an option that is null stays as it is. admission: the admission reports '
+		'of a resource become one. policy_reports: off, resource (a report for each resource from ephemeral reports, '
+		'as Kyverno since 1.11) or policy (one for each namespace and policy from admission and background scan '
+		'reports, as earlier Kyverno). group: wgpolicyk8s.io or openreports.io. When policy_reports or group changes, '
+		'the reports that were merged before are deleted, and a notice says how many. delay: how long changes are '
+		'collected before a merge. chunk_size: results in a report of one policy. follow_policies: proxies find out '
+		'which policies are active. dry_run: changes nothing. Returns all options. Raises 42704 for an unknown '
+		'cluster, 23514 for wrong values';
 
 ---- the queue ----
 
@@ -450,11 +452,12 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.set_active_policies(uuid, jsonb)
-	IS 'the policies of a cluster whose results count from now on, all of them: an array of objects with policy (name, '
-		'or namespace/name), source (as results name it; left out: ClusterPolicy and Policy), rules (names, those too '
-		'that are made for pod controllers; left out: any) and version (its resourceVersion, for labels), and no other '
-		'member. Reports with results of others are merged again. Null: they are not known, and no result is dropped. '
-		'Returns how many there are; raises 42704 for an unknown cluster, 22023 for anything else';
+	IS 'sets the policies of a cluster whose results count from now on; reports with results of other policies are '
+		'merged again. policies: an array of objects with the members policy (name, or namespace/name), source (as '
+		'results name it; by default ClusterPolicy and Policy), rules (names, including those for pod controllers; by '
+		'default any) and version (resourceVersion of the policy, for labels), and no other member. Null: the '
+		'policies are not known, and no result is dropped. Returns how many there are. Raises 42704 for an unknown '
+		'cluster, 22023 for anything else';
 
 ---- steps ----
 
@@ -537,9 +540,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.aggregate(uuid, boolean, integer)
-	IS 'one step of merging what waits in a cluster, at most so many groups, or of finding what there is to merge; '
-		'at_once: also what came within the delay, or failed and waits to be tried again. True when it did something; '
-		'one caller at a time';
+	IS 'one step of aggregation in a cluster: merges at most max_groups waiting groups, or finds groups to merge. '
+		'at_once: also groups whose delay is not over, and failed groups that wait to be tried again. True when the '
+		'step did something. One caller at a time';
 
 CREATE FUNCTION kube_reports_internal.merge_or_defer(cluster uuid, options kube_reports_internal.aggregation,
 	stage "char", namespaces text[], keys text[], afters text[])

@@ -72,8 +72,8 @@ CREATE VIEW kube_reports.restore_status WITH (security_barrier) AS
 		OR EXISTS (SELECT FROM kube_reports_internal.result_rebuild b WHERE b.restoring) AS results_pending
 	FROM kube_reports.status s;
 COMMENT ON VIEW kube_reports.restore_status
-	IS 'one row: whether a restore has to be finished, and whether results are still made again from the documents; '
-		'until then views miss results or show none, without an error, and searches warn';
+	IS 'one row: whether a restore has to be finished, and whether results are still being derived from the '
+		'documents. Until then views lack results or show none, without an error, and searches warn';
 
 CREATE FUNCTION kube_reports_internal.warn_pending() RETURNS void
 LANGUAGE plpgsql STABLE

@@ -187,6 +187,6 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.dashboard(jsonb, date, date)
-	IS 'what dashboard_html() shows, as numbers: score and counts day by day, what fails most now by policy, '
-		'namespace, cluster and age, the worst vulnerabilities. filter: members cluster, namespace, source; days (UTC) '
-		'are inclusive, the last 30 unless given. Raises 22023 for a wrong filter or period';
+	IS 'the numbers of dashboard_html(): score and counts of each day, what fails most now by policy, namespace, '
+		'cluster and age, the worst vulnerabilities. filter: members cluster, namespace, source. Days (UTC) are '
+		'inclusive; by default the last 30. Raises 22023 for a wrong filter or period';

@@ -375,6 +375,6 @@ BEGIN ATOMIC
 	SELECT kube_reports_internal.dashboard_page(kube_reports.dashboard(filter, from_day, to_day));
 END;
 COMMENT ON FUNCTION kube_reports.dashboard_html(jsonb, date, date)
-	IS 'one self-contained page: score, trends, failing policies, namespaces, ages and vulnerabilities, as far as the '
-		'caller may see. filter: members cluster, namespace, source; days (UTC) are inclusive, the last 30 unless '
-		'given. Raises 22023 for a wrong filter or period';
+	IS 'one self-contained page: score, trends, failing policies, namespaces, ages and vulnerabilities that the '
+		'caller may see. filter: members cluster, namespace, source. Days (UTC) are inclusive; by default the last '
+		'30. Raises 22023 for a wrong filter or period';

@@ -127,8 +127,8 @@ BEGIN ATOMIC
 		LATERAL kube_reports_internal.find_results(c.role, c.seal, filter, max_rows, after) f;
 END;
 COMMENT ON FUNCTION kube_reports.search_results(jsonb, integer, text)
-	IS 'the next results that match a filter, in a fixed order; after: the place of the last row of the page before. '
-		'Raises 22023 for a wrong filter or place';
+	IS 'the next results that match a filter, in a fixed order. after: the place of the last row of the previous '
+		'page. Raises 22023 for a wrong filter or place';
 
 ---- resources ----
 
@@ -193,8 +193,8 @@ BEGIN ATOMIC
 		LATERAL kube_reports_internal.find_resources(c.role, c.seal, filter, max_rows, after) f;
 END;
 COMMENT ON FUNCTION kube_reports.search_resources(jsonb, integer, text)
-	IS 'resources with counts of those of their results that match a filter, most failing (warn, fail, error) first; '
-		'after: the place of the last row of the page before';
+	IS 'resources with counts of those of their results that match a filter; the resources with the most failing '
+		'results (warn, fail, error) come first. after: the place of the last row of the previous page';
 
 ---- reports ----
 
@@ -262,8 +262,8 @@ BEGIN ATOMIC
 	WHERE minimum IS NOT NULL;
 END;
 COMMENT ON FUNCTION kube_reports.reports_with_score(double precision, jsonb, integer, bigint)
-	IS 'reports that contain a result with at least this score (such as CVSS 8.0), how many of them and the highest; '
-		'oldest reports first; after: the place of the last row of the page before';
+	IS 'reports that contain a result with at least this score (such as CVSS 8.0), with the number of such results '
+		'and the highest score; oldest reports first. after: the place of the last row of the previous page';
 
 ---- vulnerabilities ----
 
@@ -416,9 +416,9 @@ BEGIN ATOMIC
 		LATERAL kube_reports_internal.find_vulnerabilities(c.role, c.seal, filter, n) f;
 END;
 COMMENT ON FUNCTION kube_reports.worst_vulnerabilities(integer, jsonb)
-	IS 'the vulnerabilities (policies named CVE-... or GHSA-...) with the highest scores among failing results, by '
-		'severity where there is none; failing: their results, places: in how many namespaces; filter: members '
-		'cluster, namespace, source. Raises 22023';
+	IS 'the vulnerabilities (policies named CVE-... or GHSA-...) with the highest scores among failing results; those '
+		'without a score are ordered by severity. failing: the number of failing results; places: the number of '
+		'namespaces; filter: members cluster, namespace, source. Raises 22023 for a wrong filter';
 
 ---- top values of a dimension ----
 
@@ -486,5 +486,6 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports.top(text, integer, jsonb)
 	IS 'the values of a dimension (cluster, namespace, source, category, policy, rule, severity, subject_kind, image) '
-		'with most failing (warn, fail, error) results; filter: members as those that can be counted by. All but image '
-		'come from the counts. Raises 22023';
+		'with the most failing results (warn, fail, error). filter: members cluster, namespace, source, category, '
+		'policy, rule, severity, subject_kind, status, native_status. All dimensions except image are read from the '
+		'counts. Raises 22023 for a wrong dimension or filter';

@@ -28,8 +28,8 @@ CREATE VIEW kube_reports.result_event WITH (security_barrier) AS
 				FROM kube_reports_internal.caller_namespace n));
 COMMENT ON VIEW kube_reports.result_event
 	IS 'every appearance (old_status null), change of status and disappearance (new_status null) of a result, by '
-		'names; first_seen and old_since: when it had appeared, since when it had had its old status; gone_with: it '
-		'disappeared with its report, or with all that the report said of its resource; null: alone';
+		'names. first_seen: when the result had appeared; old_since: since when it had had its old status. gone_with: '
+		'the result disappeared with its report, or with all results of its resource in the report; null: alone';
 
 -- Most of history tells what appeared with a new report.  These rows are not unpacked here.
 CREATE VIEW kube_reports_internal.changed_event WITH (security_barrier) AS
@@ -77,7 +77,8 @@ CREATE VIEW kube_reports.result_interval WITH (security_barrier) AS
 		OR (i.cluster_id, i.namespace) IN (SELECT n.cluster_id, n.namespace
 			FROM kube_reports_internal.caller_namespace n);
 COMMENT ON VIEW kube_reports.result_interval
-	IS 'the times (valid_from inclusive, valid_to exclusive, infinity: still) during which a result had a status';
+	IS 'the times during which a result had a status: from valid_from (inclusive) to valid_to (exclusive; infinity: '
+		'until now)';
 
 CREATE FUNCTION kube_reports.status_at(at timestamptz) RETURNS SETOF kube_reports.result_interval
 LANGUAGE sql STABLE
@@ -85,8 +86,8 @@ BEGIN ATOMIC
 	SELECT i.* FROM kube_reports.result_interval i WHERE i.valid_from <= at AND i.valid_to > at;
 END;
 COMMENT ON FUNCTION kube_reports.status_at(timestamptz)
-	IS 'the results that there were at a time, with the status of then; severity and category as they were before the '
-		'next change. Conditions of the caller are looked up with it';
+	IS 'the results that existed at a time, with their status at that time; severity and category are those before '
+		'the next change. Conditions of the calling query limit the search';
 
 CREATE FUNCTION kube_reports.new_failures(since timestamptz, cluster uuid DEFAULT NULL)
 	RETURNS SETOF kube_reports.result_event
@@ -98,7 +99,8 @@ BEGIN ATOMIC
 			AND (e.old_status IS NULL OR e.old_status NOT IN ('warn', 'fail', 'error'));
 END;
 COMMENT ON FUNCTION kube_reports.new_failures(timestamptz, uuid)
-	IS 'results that began to warn, fail or be in error at or after a time, or appeared so; cluster null: all';
+	IS 'results that changed to warn, fail or error, or appeared with such a status, at or after a time; cluster '
+		'null: all clusters';
 
 -- The words are checked once, also when no event is in that time.
 CREATE FUNCTION kube_reports.transitions(from_time timestamptz, to_time timestamptz,
@@ -113,8 +115,8 @@ BEGIN ATOMIC
 		AND (old IS NULL OR coalesce(e.old_status, '') = old) AND (new IS NULL OR coalesce(e.new_status, '') = new);
 END;
 COMMENT ON FUNCTION kube_reports.transitions(timestamptz, timestamptz, text, text)
-	IS 'changes from one status to another in a time (end exclusive); null: any status; empty: none, it appeared or is '
-		'gone. Raises 22023 for another word';
+	IS 'changes from one status to another within a period (end exclusive). Null stands for any status, the empty '
+		'text for none: the result appeared or disappeared. Raises 22023 for another word';
 
 CREATE FUNCTION kube_reports.fix_time(from_time timestamptz, to_time timestamptz, gone_is_fixed boolean DEFAULT false)
 	RETURNS TABLE (cluster uuid, cluster_name text, namespace text, severity text, fixed bigint,
@@ -135,10 +137,10 @@ BEGIN ATOMIC
 	GROUP BY e.cluster, e.cluster_name, e.namespace, e.severity;
 END;
 COMMENT ON FUNCTION kube_reports.fix_time(timestamptz, timestamptz, boolean)
-	IS 'how long results had been in their failing status (warn, fail, error) when they were fixed, in a time, by '
-		'cluster, namespace and severity. Fixed: they came to pass, or went from a report that goes on to tell of '
-		'their resource, as a vulnerability does. gone: they went with their report or resource, which is no fix '
-		'unless gone_is_fixed says so; both are then counted in fixed, too';
+	IS 'for results that were fixed within a period: how long they had had their failing status (warn, fail, error), '
+		'by cluster, namespace and severity. Fixed means that the result changed to pass, or disappeared from a '
+		'report that still has results of its resource, as a corrected vulnerability does. gone: the result '
+		'disappeared with its report or its resource; with gone_is_fixed these count in fixed, too';
 
 CREATE FUNCTION kube_reports.flapping(from_time timestamptz, to_time timestamptz, min_changes integer DEFAULT 4)
 	RETURNS TABLE (cluster uuid, cluster_name text, namespace text, report text, source text, policy text,
@@ -155,7 +157,7 @@ BEGIN ATOMIC
 	HAVING count(*) >= min_changes;
 END;
 COMMENT ON FUNCTION kube_reports.flapping(timestamptz, timestamptz, integer)
-	IS 'results that changed from one status to another at least so many times in a time';
+	IS 'results that changed from one status to another at least min_changes times within a period';
 
 ---- scores ----
 
@@ -165,8 +167,8 @@ RETURN CASE severity WHEN 'critical' THEN 10 WHEN 'high' THEN 6 WHEN 'medium' TH
 	WHEN 'unknown' THEN 1 WHEN 'info' THEN 0
 	ELSE kube_reports_internal.known_word('severity', severity, kube_reports_internal.severity_words())::integer END;
 COMMENT ON FUNCTION kube_reports.severity_weight(text)
-	IS 'what a result counts in weighted scores: critical 10, high 6, medium 3, low, unknown and null 1, info 0. '
-		'Raises 22023 for another word';
+	IS 'the weight of a result in weighted scores, by severity: critical 10, high 6, medium 3, low, unknown and null '
+		'1, info 0. Raises 22023 for another word';
 
 -- Whole clusters have rows of their own.  Of other clusters, the reader sees the rows of single namespaces.  Unfolded
 -- deltas are added.
@@ -216,8 +218,8 @@ CREATE VIEW kube_reports.score_change WITH (security_barrier) AS
 					FROM kube_reports_internal.caller_namespace n))) n
 		JOIN kube_reports.cluster c ON c.id = n.cluster_id;
 COMMENT ON VIEW kube_reports.score_change
-	IS 'what each day (UTC) added to the counts by status: their sum up to a day is the day''s. namespace *: of the '
-		'whole cluster; of_cluster: whether the row is to be added for the cluster as the reader sees it';
+	IS 'what each day (UTC) added to the counts by status; the sum up to a day gives the counts of that day. '
+		'namespace *: the whole cluster. of_cluster: rows to add up for the cluster as the reader sees it';
 
 CREATE FUNCTION kube_reports.compliance_score(from_day date, to_day date, by_namespace boolean DEFAULT false)
 	RETURNS TABLE (day date, cluster uuid, cluster_name text, namespace text, pass bigint, warn bigint, fail bigint,
@@ -246,10 +248,10 @@ BEGIN ATOMIC
 		GROUP BY d.day, x.cluster, x.cluster_name, x.namespace) t;
 END;
 COMMENT ON FUNCTION kube_reports.compliance_score(date, date, boolean)
-	IS 'the score at the end of each day (UTC) from the first that is known, today''s of now: pass / (pass + warn + '
-		'fail + error), null where that is of nothing. Skipped results do not count, nor do those whose source found '
-		'nothing out (MANUAL, NOT-APPLICABLE, INCONSISTENT, INFO: excluded). weighted_score: each result as often as '
-		'severity_weight() says';
+	IS 'the score at the end of each day (UTC) from the first known day on; that of today is the current one. The '
+		'score is pass / (pass + warn + fail + error), null when the sum is 0. Skipped results do not count, nor do '
+		'results whose source reached no verdict (MANUAL, NOT-APPLICABLE, INCONSISTENT, INFO: excluded). '
+		'weighted_score: each result counts as often as severity_weight() says';
 
 -- The score of several clusters is computed from all their results, not as the mean of their scores: a cluster of ten
 -- results does not weigh as much as one of a million.
@@ -319,9 +321,10 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.fleet_score(date, date, jsonb, integer)
-	IS 'the score of everything that a filter leaves (members cluster, namespace, source), all clusters together, at '
-		'the end of each day (UTC) or of each so many, as compliance_score() counts; failing: warn, fail and error, by '
-		'severity too (other: info and unknown). The dashboards show these. Raises 22023';
+	IS 'the score of all clusters together at the end of each day (UTC), or of every step-th day, counted as in '
+		'compliance_score(). filter: members cluster, namespace, source. failing: warn, fail and error, also by '
+		'severity (other: info and unknown). The dashboards show these numbers. Raises 22023 for a wrong filter or '
+		'period';
 
 CREATE FUNCTION kube_reports.framework_score(from_day date, to_day date)
 	RETURNS TABLE (day date, cluster uuid, cluster_name text, source text, category text, pass bigint, warn bigint,
@@ -345,7 +348,7 @@ BEGIN ATOMIC
 	WHERE t.pass + t.warn + t.fail + t.error + t.skip + t.excluded <> 0;
 END;
 COMMENT ON FUNCTION kube_reports.framework_score(date, date)
-	IS 'compliance_score() by source and category: sources name the framework there (CIS, NSA, Pod Security Standards)';
+	IS 'compliance_score() by source and category, where sources name the framework (CIS, NSA, Pod Security Standards)';
 
 CREATE VIEW kube_reports.control_score WITH (security_barrier) AS
 	SELECT r.framework, r.control, c.uid AS cluster, c.name AS cluster_name, r.pass, r.warn, r.fail,
@@ -372,5 +375,5 @@ CREATE VIEW kube_reports.control_score WITH (security_barrier) AS
 			GROUP BY r.framework, r.control
 			HAVING kube_reports_internal.total(r.count) <> 0) r;
 COMMENT ON VIEW kube_reports.control_score
-	IS 'the score of each control of a framework, and of the framework (control null, each result counted once), by '
-		'cluster, as compliance_score() counts: of now';
+	IS 'the current score of each control of a framework, by cluster, counted as in compliance_score(). The row with '
+		'control null is the score of the framework; it counts each result once';

@@ -35,8 +35,9 @@ CREATE VIEW kube_reports.typed_result WITH (security_barrier) AS
 		LEFT JOIN kube_reports.object o ON o.cluster_id = g.cluster_id AND o.resource_type = g.resource_type
 			AND o.namespace = g.namespace AND o.name = g.name;
 COMMENT ON VIEW kube_reports.typed_result
-	IS 'one row for each result of a stored report and resource it is about, by names; first_seen: when it appeared, '
-		'since: when it got its status, evaluated_at: newest evaluation in its report, score null: none';
+	IS 'one row for each result of a stored report and each resource that the result is about, by names. first_seen: '
+		'when the result appeared; since: when it got its status; evaluated_at: the newest evaluation in its report; '
+		'score null: the result has none';
 
 CREATE VIEW kube_reports.open_failures WITH (security_barrier) AS
 	SELECT c.uid AS cluster, c.name AS cluster_name, r.namespace, g.name AS report, k.source, k.policy, k.rule,
@@ -55,7 +56,7 @@ CREATE VIEW kube_reports.open_failures WITH (security_barrier) AS
 		LEFT JOIN kube_reports_internal.origin g ON g.id = r.origin
 	WHERE r.status IN ('w', 'f', 'e');
 COMMENT ON VIEW kube_reports.open_failures
-	IS 'results that warn, fail or are in error, and for how long (age) they have';
+	IS 'results with status warn, fail or error, and for how long they have had it (age)';
 
 CREATE VIEW kube_reports.exceptions WITH (security_barrier) AS
 	SELECT c.uid AS cluster, c.name AS cluster_name, r.namespace, x.exception, g.name AS report, k.source, k.policy,
@@ -71,8 +72,8 @@ CREATE VIEW kube_reports.exceptions WITH (security_barrier) AS
 		JOIN kube_reports_internal.criterion k ON k.id = r.criterion
 		LEFT JOIN kube_reports_internal.subject s ON s.id = r.subject
 		LEFT JOIN kube_reports_internal.origin g ON g.id = r.origin;
-COMMENT ON VIEW kube_reports.exceptions IS
-	'results that exceptions made what they are: a row for each result and exception';
+COMMENT ON VIEW kube_reports.exceptions
+	IS 'results that have their status because of exceptions: a row for each result and exception';
 
 CREATE VIEW kube_reports.resource_summary WITH (security_barrier) AS
 	SELECT c.uid AS cluster, c.name AS cluster_name, r.namespace, s.api_version AS subject_api_version,
@@ -88,8 +89,8 @@ CREATE VIEW kube_reports.resource_summary WITH (security_barrier) AS
 		JOIN kube_reports.cluster c ON c.id = r.cluster_id
 		JOIN kube_reports_internal.subject s ON s.id = r.subject;
 COMMENT ON VIEW kube_reports.resource_summary
-	IS 'counts by status for each resource that results are about, and when one of them last changed; all resources: '
-		'search_resources() gives the first ones of some';
+	IS 'counts by status for each resource that has results, and when one of these results last changed. The view '
+		'counts all resources; search_resources() stops after the first ones';
 
 CREATE FUNCTION kube_reports.results_of_resource(cluster uuid, kind text, namespace text, name text)
 	RETURNS SETOF kube_reports.typed_result
@@ -101,7 +102,7 @@ BEGIN ATOMIC
 		AND r.subject_name = results_of_resource.name;
 END;
 COMMENT ON FUNCTION kube_reports.results_of_resource(uuid, text, text, text)
-	IS 'all results about a resource of a cluster; namespace empty for a resource of cluster scope';
+	IS 'all results about a resource of a cluster; namespace is empty for a resource of cluster scope';
 
 CREATE FUNCTION kube_reports.cve(cve text)
 	RETURNS TABLE (cluster uuid, cluster_name text, namespace text, subject_kind text, subject_name text, source text,
@@ -118,7 +119,8 @@ BEGIN ATOMIC
 	WHERE r.policy = cve;
 END;
 COMMENT ON FUNCTION kube_reports.cve(text)
-	IS 'what a vulnerability affects, and whether a fixed version is known; the package by Trivy''s names of properties';
+	IS 'what a vulnerability affects, and whether a fixed version is known; the package comes from the properties '
+		'that Trivy sets';
 
 ---- counts ----
 
@@ -182,7 +184,9 @@ CREATE VIEW kube_reports.result_count WITH (security_barrier) AS
 			GROUP BY r.namespace, r.criterion, r.kind, r.status, r.native_status
 				HAVING kube_reports_internal.total(r.count) <> 0) r
 		JOIN kube_reports_internal.criterion k ON k.id = r.criterion;
-COMMENT ON VIEW kube_reports.result_count IS 'how many results there are of each kind';
+COMMENT ON VIEW kube_reports.result_count
+	IS 'the number of results by cluster, namespace, source, category, policy, rule, severity, kind of resource and '
+		'status';
 
 -- Columns that a view does not use cost nothing.
 CREATE VIEW kube_reports_internal.visible_count AS
@@ -215,7 +219,8 @@ CREATE VIEW kube_reports.status_counts WITH (security_barrier) AS
 			WHERE r.cluster_id = c.id
 			GROUP BY r.namespace, k.source) r
 	WHERE r.pass + r.warn + r.fail + r.error + r.skip <> 0;
-COMMENT ON VIEW kube_reports.status_counts IS 'how many results have each status, by cluster, namespace and source';
+COMMENT ON VIEW kube_reports.status_counts
+	IS 'the number of results with each status, by cluster, namespace and source';
 
 CREATE VIEW kube_reports.severity_counts WITH (security_barrier) AS
 	SELECT c.uid AS cluster, c.name AS cluster_name, r.namespace, r.source, r.status, r.unknown, r.info, r.low,
@@ -232,7 +237,7 @@ CREATE VIEW kube_reports.severity_counts WITH (security_barrier) AS
 			GROUP BY r.namespace, r.source, r.status
 			HAVING kube_reports_internal.total(r.count) <> 0) r;
 COMMENT ON VIEW kube_reports.severity_counts
-	IS 'how many results are of each severity, by cluster, namespace, source and status';
+	IS 'the number of results of each severity, by cluster, namespace, source and status';
 
 CREATE VIEW kube_reports.category_tree WITH (security_barrier) AS
 	SELECT c.uid AS cluster, c.name AS cluster_name, r.source, r.category, r.pass, r.warn, r.fail, r.error, r.skip,
@@ -285,7 +290,7 @@ CREATE VIEW kube_reports.failing_by_policy_namespace WITH (security_barrier) AS
 		JOIN kube_reports_internal.criterion k ON k.id = r.criterion
 	WHERE r.warn + r.fail + r.error <> 0;
 COMMENT ON VIEW kube_reports.failing_by_policy_namespace
-	IS 'results that warn, fail or are in error, by policy and namespace';
+	IS 'counts of results with status warn, fail or error, by policy and namespace';
 
 CREATE VIEW kube_reports.fleet_matrix WITH (security_barrier) AS
 	SELECT r.source, r.policy, r.rule, c.uid AS cluster, c.name AS cluster_name, r.pass, r.warn, r.fail, r.error, r.skip
@@ -298,7 +303,7 @@ CREATE VIEW kube_reports.fleet_matrix WITH (security_barrier) AS
 			WHERE r.cluster_id = c.id
 			GROUP BY r.source, r.policy, r.rule
 			HAVING kube_reports_internal.total(r.count) <> 0) r;
-COMMENT ON VIEW kube_reports.fleet_matrix IS 'every policy and rule by cluster: which clusters fail what';
+COMMENT ON VIEW kube_reports.fleet_matrix IS 'every policy and rule by cluster: which clusters fail it';
 
 CREATE FUNCTION kube_reports.fleet_drift(a uuid, b uuid)
 	RETURNS TABLE (source text, policy text, rule text, pass_a bigint, failing_a bigint,
@@ -332,8 +337,8 @@ CREATE VIEW kube_reports.fleet_freshness WITH (security_barrier) AS
 	WHERE c.id IN (SELECT w.id FROM kube_reports_internal.caller_cluster w)
 		OR c.id IN (SELECT n.cluster_id FROM kube_reports_internal.caller_namespace n);
 COMMENT ON VIEW kube_reports.fleet_freshness
-	IS 'clusters with the time a proxy of theirs last opened a connection or ran upkeep (each minute), and the newest '
-		'and the oldest evaluation among the reports that the reader may see';
+	IS 'clusters, each with the time at which one of its proxies last opened a connection or ran upkeep (each '
+		'minute), and the newest and the oldest evaluation among the reports that the reader may see';
 
 ---- frameworks ----
 
@@ -346,8 +351,8 @@ CREATE TABLE kube_reports.framework_control (
 	PRIMARY KEY (framework, control, source, policy, rule)
 );
 COMMENT ON TABLE kube_reports.framework_control
-	IS 'which policies and rules check a control of a framework, such as AC-2 of NIST SP 800-53: filled by whoever '
-		'knows; source and rule empty: any';
+	IS 'which policies and rules check a control of a framework, such as AC-2 of NIST SP 800-53. Administrators fill '
+		'the table; an empty source or rule stands for any';
 SELECT pg_catalog.pg_extension_config_dump('kube_reports.framework_control', '');
 
 -- Several rows may match the same criterion, which counts once for a control and once for its framework (control null).
@@ -412,9 +417,9 @@ CREATE VIEW kube_reports.remediable_failures WITH (security_barrier) AS
 			ON m.cluster_id = g.cluster_id AND m.namespace = g.namespace AND m.check_result = g.name
 	WHERE r.status IN ('w', 'f', 'e');
 COMMENT ON VIEW kube_reports.remediable_failures
-	IS 'checks of the Compliance Operator that do not pass and can be mended automatically, with the names of their '
-		'remediations and the state of each (NotApplied, Pending, Applied, Outdated, Error and others); none yet: '
-		'empty lists';
+	IS 'checks of the Compliance Operator that do not pass and can be corrected automatically, with the names of '
+		'their remediations and the state of each (NotApplied, Pending, Applied, Outdated, Error and others); the '
+		'lists are empty while a check has no remediation';
 
 ---- remediations ----
 
@@ -443,6 +448,6 @@ CREATE VIEW kube_reports.remediations WITH (security_barrier) AS
 			OFFSET 0) o
 		JOIN kube_reports.cluster c ON c.id = o.cluster_id;
 COMMENT ON VIEW kube_reports.remediations
-	IS 'the Compliance Operator''s remediations, where ComplianceRemediation is registered: state is the operator''s '
-		'own word (NotApplied, Pending, Applied, Outdated, Error and others); remediable_failures has the checks that '
-		'they mend';
+	IS 'the Compliance Operator''s remediations, where ComplianceRemediation is registered. state: the operator''s '
+		'own word (NotApplied, Pending, Applied, Outdated, Error and others). remediable_failures has the checks that '
+		'they correct';

@@ -74,10 +74,11 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.add_webhook(text, uuid, text, jsonb, text, text, text, text, integer, interval)
-	IS 'adds a target for new failures of a cluster (changes to one of the filter''s statuses, which are warn, fail '
-		'and error unless it names some, from none of them): those from now on, or those behind the event with the id '
-		'after (0-0000000000000000: all of history). Files are named as they are in the proxies'' --webhook-directory. '
-		'Raises 22023 for what cannot be, 23505 when there is a target of this name, 42704 for an unknown cluster';
+	IS 'adds a target for new failures of a cluster: changes to one of the filter''s statuses (by default warn, fail '
+		'and error) from a status that is not one of them. The target gets events from now on, or those after the '
+		'event with the id after (0-0000000000000000: all of history). Files are named as in the proxies'' '
+		'--webhook-directory. Raises 22023 for wrong values, 23505 when a target has this name, 42704 for an unknown '
+		'cluster';
 
 CREATE FUNCTION kube_reports.remove_webhook(name text, cluster uuid) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
@@ -89,8 +90,9 @@ BEGIN
 	RETURN FOUND;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.remove_webhook(text, uuid) IS 'removes a target and its place; what is under way may '
-	'still arrive. False when there is none. Raises 42704 for an unknown cluster';
+COMMENT ON FUNCTION kube_reports.remove_webhook(text, uuid)
+	IS 'removes a target and its place in history; a batch in flight may still arrive. False when there is no such '
+		'target. Raises 42704 for an unknown cluster';
 
 CREATE FUNCTION kube_reports.pause_webhook(name text, cluster uuid) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
@@ -102,8 +104,9 @@ BEGIN
 	RETURN FOUND;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.pause_webhook(text, uuid) IS 'sends nothing more to a target, whose place stays; '
-	'what is under way may still arrive. False when there is none. Raises 42704 for an unknown cluster';
+COMMENT ON FUNCTION kube_reports.pause_webhook(text, uuid)
+	IS 'stops sending to a target, which keeps its place in history; a batch in flight may still arrive. False when '
+		'there is no such target. Raises 42704 for an unknown cluster';
 
 CREATE FUNCTION kube_reports.resume_webhook(name text, cluster uuid, after text DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
@@ -128,8 +131,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.resume_webhook(text, uuid, text)
-	IS 'goes on with a target at once, behind the event with the id after when that is given (to leave something out, '
-		'or to send it again). False when there is none. Raises 22023 for a wrong id, 42704 for an unknown cluster';
+	IS 'sends to a target again at once; from the event with the id after on when one is given, to leave out events '
+		'or to send them again. False when there is no such target. Raises 22023 for a wrong id, 42704 for an unknown '
+		'cluster';
 
 CREATE VIEW kube_reports.webhook_state AS
 	SELECT c.uid AS cluster, w.name, w.url,
@@ -145,9 +149,10 @@ CREATE VIEW kube_reports.webhook_state AS
 			WHERE h.cluster_id = w.cluster_id AND h.version >= p.version AND (h.version, h.key) > (p.version, p.key)
 			ORDER BY h.version, h.key LIMIT 1) n ON true;
 COMMENT ON VIEW kube_reports.webhook_state
-	IS 'targets of new failures: waiting (for something to send), sending, failing or paused; acknowledged: id of the '
-		'last event that the target has or need not have; oldest_event: when the first event behind it was, sent or '
-		'not; failures: attempts that failed since then, error: why the last one did';
+	IS 'targets of new failures. state: waiting (for new failures), sending, failing or paused. acknowledged: id of '
+		'the last event that the target has received or does not need; oldest_event: the time of the first event '
+		'after that one, whether the target needs it or not; failures: attempts that have failed since; error: why '
+		'the last attempt failed';
 
 ---- for senders ----
 

@@ -44,7 +44,7 @@ CREATE TYPE kube_reports.exported_result AS (
 	first_seen	text,
 	since		text
 );
-COMMENT ON TYPE kube_reports.exported_result IS 'a result as it is exported: see typed_result';
+COMMENT ON TYPE kube_reports.exported_result IS 'a result as exports have it; typed_result explains the columns';
 
 CREATE TYPE kube_reports.exported_event AS (
 	id			text,
@@ -71,7 +71,8 @@ CREATE TYPE kube_reports.exported_event AS (
 	old_since	text,
 	actor		text
 );
-COMMENT ON TYPE kube_reports.exported_event IS 'an event of history as it is exported: see result_event';
+COMMENT ON TYPE kube_reports.exported_event
+	IS 'an event of history as exports have it; result_event explains the columns';
 
 CREATE FUNCTION kube_reports_internal.csv_line(line json) RETURNS text
 LANGUAGE sql STABLE
@@ -419,8 +420,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.export_results(jsonb)
-	IS 'all results that match a filter of search_results(), as they are exported, in the order of search_results(); '
-		'for COPY. Raises 22023 for a wrong filter';
+	IS 'all results that match a filter of search_results(), in the form of exports and in the order of '
+		'search_results(); for COPY. Raises 22023 for a wrong filter';
 
 CREATE FUNCTION kube_reports_internal.find_events(role text, seal bytea, filter jsonb, after text, INOUT "cursor" text,
 	OUT events kube_reports.exported_event[])
@@ -464,7 +465,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.export_events(jsonb, text)
-	IS 'all events of history that are final and match a filter, behind the event with an id (null: from the '
+	IS 'all events of history that are final and match a filter, after the event with an id (null: from the '
 		'beginning), in the order of their ids; for COPY. Raises 22023 for a wrong filter or id, 0A000 on a standby '
 		'and in transactions that are not READ COMMITTED';
 

@@ -281,6 +281,6 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.verify()
-	IS 'compares results, times, history and counts with the documents and with each other, and summaries of '
-		'set_summaries() with results: a row for each difference, none when all is well; what: the table that is '
-		'wrong. Takes as long as reading everything does; call rebuild() to mend';
+	IS 'compares results, times, history and counts with the documents and with each other, and the summaries of '
+		'set_summaries() with results: a row for each difference, none when all is well. what: the table that is '
+		'wrong. It takes as long as reading everything; rebuild() corrects the differences';

@@ -71,8 +71,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.make_history(timestamptz)
-	IS 'makes room for the history of the month that a time is in, for rows that are loaded or replicated: whoever '
-		'writes, and upkeep, make it by themselves. Raises 22008 for a time that is in no month of the years 1 to 9999';
+	IS 'makes the partition of history for the month of a time, for rows that are loaded or replicated; writers and '
+		'upkeep make partitions themselves. Raises 22008 for a time outside the years 1 to 9999';
 
 ---- from documents to rows ----
 
@@ -902,8 +902,8 @@ BEGIN ATOMIC
 	ORDER BY d."position", d.subject_namespace, d.subject_name, d.key;
 END;
 COMMENT ON FUNCTION kube_reports.results(kube_reports.report)
-	IS 'the results of a document of any registered type, stored or not: one row for each result and resource it is '
-		'about';
+	IS 'the results of a document of any registered type, stored or not: one row for each result and each resource '
+		'that the result is about';
 
 CREATE FUNCTION kube_reports.summary(document kube_reports.report, OUT pass integer, OUT fail integer, OUT warn integer,
 	OUT error integer, OUT skip integer)
@@ -916,5 +916,5 @@ BEGIN ATOMIC
 	FROM (SELECT DISTINCT r."position", r.status FROM kube_reports.results(document) r) r;
 END;
 COMMENT ON FUNCTION kube_reports.summary(kube_reports.report)
-	IS 'how many results of a document have each status, as a report''s summary counts them';
+	IS 'the number of results of a document with each status, counted as in the summary of a report';
 

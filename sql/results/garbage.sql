@@ -117,9 +117,9 @@ BEGIN
 END
 $$;
 COMMENT ON PROCEDURE kube_reports.expire()
-	IS 'drops at once what is older than history_retention, and lets go counts of days that are older than '
-		'daily_retention, which upkeep does in small steps: for whoever needs the room. Raises 55P03 when history that '
-		'is to go is being read, 25001 in a transaction block';
+	IS 'drops history that is older than history_retention, and removes counts of days that are older than '
+		'daily_retention, all at once; upkeep does the same in small steps. Call it when the disk is short of space. '
+		'Raises 55P03 when a session reads history that is to be dropped, 25001 in a transaction block';
 
 -- After a jump of the clock, the first new event would expire all older data at once.  So at most a twenty-fifth of the
 -- data is removed a day (of two years, one month).  That leaves time to notice the wrong clock.

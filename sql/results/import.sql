@@ -102,11 +102,11 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.import_report(uuid, kube_reports.report, timestamptz, text)
-	IS 'stores a state of a report, new or known, as if it had been written at a time of the past by actor (null: by '
-		'the role): results, history and counts by day are those of then. The states of a report are given in the '
-		'order of their times, the last one is what is stored. Raises 22023 for a time in the future or before '
-		'history_retention, 55000 for one before the report''s newest history, 42704 for an unknown cluster, KR404 for '
-		'an unknown type, KR422 for an invalid document';
+	IS 'stores a state of a report, new or known, as if actor (null: the role) had written it at a time in the past: '
+		'results, history and counts by day become those of that time. Call it for the states of a report in the '
+		'order of their times; the last state remains stored. Raises 22023 for a time in the future or before '
+		'history_retention, 55000 for a time before the report''s newest history, 42704 for an unknown cluster, KR404 '
+		'for an unknown type, KR422 for an invalid document';
 
 CREATE FUNCTION kube_reports.import_deletion(cluster uuid, type text, namespace text, name text, at timestamptz,
 		actor text DEFAULT NULL) RETURNS void
@@ -123,5 +123,5 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.import_deletion(uuid, text, text, text, timestamptz, text)
-	IS 'deletes a report as if that had been done at a time of the past by actor: see import_report(). Raises KR404 '
-		'when there is none';
+	IS 'deletes a report as if actor had done so at a time in the past: see import_report(). Raises KR404 when the '
+		'report does not exist';

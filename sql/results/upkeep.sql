@@ -743,10 +743,10 @@ BEGIN
 END
 $$;
 COMMENT ON PROCEDURE kube_reports.rebuild()
-	IS 'makes everything that verify() compares what the documents say, with a commit after each step of few reports, '
-		'after what belongs to none and after the counts, while others write. Counts of past days stay as they are; to '
-		'history it adds what is missing between its newest event of a result and the result. Raises 25001 in a '
-		'transaction block';
+	IS 'derives everything that verify() compares from the documents, while others write. It commits after each step '
+		'of few reports, after removing what belongs to no report, and after the counts. Counts of past days stay as '
+		'they are; to history it adds what is missing between the newest event of a result and the result. Raises '
+		'25001 in a transaction block';
 
 ---- text search ----
 
@@ -789,8 +789,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.enable_text_search()
-	IS 'makes trigram indexes for text in policies, rules, messages and subjects, with pg_trgm where it can be '
-		'created; false where it cannot. after_restore() makes them again';
+	IS 'makes trigram indexes for text in policies, rules, messages and subjects, and the extension pg_trgm if '
+		'necessary; false where pg_trgm cannot be created. after_restore() makes the indexes again';
 
 ---- steps of proxies ----
 
@@ -871,8 +871,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.catch_up()
-	IS 'makes the next results that wait to be made again, else brings results of a large report into step with it and '
-		'folds counts; true when there is more to do';
+	IS 'finishes a restore, or derives the next results that wait to be derived again; when there are none, brings '
+		'results of a large report up to date and folds counts. True when there is more to do';
 
 CREATE FUNCTION kube_reports.maintain() RETURNS boolean
 LANGUAGE plpgsql VOLATILE
@@ -903,5 +903,5 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.maintain()
-	IS 'one small step of all upkeep: log, counts, history, what nothing refers to, statistics, clusters that are '
-		'being removed, results that wait to be made again; true when there is more to do';
+	IS 'one small step of all upkeep: log, counts, history, garbage, statistics, clusters that are being removed, '
+		'results that wait to be derived again; true when there is more to do';

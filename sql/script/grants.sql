@@ -43,7 +43,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.grant_proxy(name, uuid)
-	IS 'lets a role serve one cluster, named by the uid of its namespace kube-system; makes the cluster known';
+	IS 'lets a role serve one cluster, given by the uid of its namespace kube-system; registers the cluster if it is '
+		'new';
 
 CREATE FUNCTION kube_reports_internal.reader_objects() RETURNS TABLE (kind text, object text, privileges text)
 LANGUAGE sql STABLE
@@ -166,8 +167,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.grant_reader(name)
-	IS 'lets a role read everything, of all clusters, through views and functions; gives it statement_timeout = 60s '
-		'and jit = off where it has no values of its own';
+	IS 'lets a role read everything, of all clusters, through views and functions; sets statement_timeout = 60s and '
+		'jit = off for the role, unless the role has its own values';
 
 CREATE FUNCTION kube_reports.grant_cluster(role name, cluster uuid) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -183,8 +184,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.grant_cluster(name, uuid)
-	IS 'lets a role read what belongs to one cluster, its reports of cluster scope too, through views and functions; '
-		'gives it settings as grant_reader() does';
+	IS 'lets a role read what belongs to one cluster, including reports of cluster scope, through views and '
+		'functions; sets parameters of the role as grant_reader() does';
 
 CREATE FUNCTION kube_reports.grant_namespace(role name, cluster uuid, namespace text) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -200,8 +201,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.grant_namespace(name, uuid, text)
-	IS 'lets a role read what belongs to one namespace of a cluster (null: of every cluster) through views and '
-		'functions; namespace empty: the reports of cluster scope; gives it settings as grant_reader() does';
+	IS 'lets a role read what belongs to one namespace of a cluster (cluster null: of every cluster) through views '
+		'and functions; namespace empty: the reports of cluster scope. Sets parameters of the role as grant_reader() '
+		'does';
 
 CREATE FUNCTION kube_reports.revoke_reader(role name, cluster uuid DEFAULT NULL, namespace text DEFAULT NULL)
 	RETURNS bigint
@@ -252,8 +254,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.revoke_reader(name, uuid, text)
-	IS 'takes back one grant, given as it was granted, or all grants of a role that reads; with the last one the '
-		'privileges and the settings that came with it, too; returns how many';
+	IS 'takes back one grant of a reader, with the arguments of that grant, or all grants of a role; with the last '
+		'grant also the privileges and parameters that came with it. Returns how many grants it took back';
 
 CREATE FUNCTION kube_reports_internal.admin_objects() RETURNS TABLE (kind text, object text, privileges text)
 LANGUAGE sql STABLE
@@ -298,8 +300,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.grant_admin(name)
-	IS 'lets a role read and write every table, and use every function but the owner''s, for every cluster; only the '
-		'owner grants, removes clusters and upgrades';
+	IS 'lets a role read and write every table, and call every function except those of the owner, for every cluster. '
+		'Only the owner grants, removes clusters and upgrades';
 
 -- A grant on a function in C has its grantor besides the function's owner, who is a superuser: then a superuser's
 -- REVOKE and DROP OWNED take back the superuser's grants alone.  So each grantor's grants are revoked as the grantor.
@@ -348,6 +350,6 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.revoke_admin(name)
-	IS 'takes back every privilege and grant of a role in this store, whoever granted it, but for what it needs as the '
-		'role of proxies; the role can then be dropped. Returns how many grants of readers it had. Raises 42704 for an '
-		'unknown role, 42501 where somebody else granted privileges';
+	IS 'takes back every privilege and grant of a role in this store, whoever granted it, except what a role of '
+		'proxies needs; then the role can be dropped. Returns how many grants of a reader the role had. Raises 42704 '
+		'for an unknown role, 42501 when another role granted privileges';

@@ -250,7 +250,7 @@ BEGIN
 END
 $$;
 COMMENT ON PROCEDURE kube_reports.unregister_cluster(uuid, boolean)
-	IS 'removes a cluster and everything that is of it: reports, the log, results, history, counts, grants of readers, '
-		'the binding of proxies'' roles, webhooks; with a commit after each step, while others write. Called again it '
-		'goes on; of a cluster that is not known there is nothing to do. Raises 55006 while a proxy of its role is '
-		'connected, unless force, 25001 in a transaction block';
+	IS 'removes a cluster with everything that belongs to it: reports, the log, results, history, counts, grants of '
+		'readers, the binding of proxies'' roles, webhooks. It commits after each step; others may write meanwhile. A '
+		'second call continues the removal; for an unknown cluster nothing happens. Raises 55006 while a proxy of the '
+		'cluster is connected, unless force is true, 25001 in a transaction block';

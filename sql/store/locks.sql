@@ -95,8 +95,8 @@ CREATE VIEW kube_reports.lock_status AS
 	WHERE l.locktype = 'advisory' AND l.objsubid = 2 AND l.classid = kube_reports_internal.lock_class()::oid
 		AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database());
 COMMENT ON VIEW kube_reports.lock_status
-	IS 'who holds the locks of this store, and who waits for whom: one row for each lock and session. What the server '
-		'hides of sessions of others is null';
+	IS 'the sessions that hold the locks of this store or wait for them: one row for each lock and session. Null: the '
+		'server hides it for sessions of other roles';
 
 ---- taking them ----
 
@@ -169,8 +169,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.lock_writes()
-	IS 'keeps everybody else from writing until the transaction ends: a transaction of many writes that begins with '
-		'this meets no 40P01. Raises 0A000 unless the transaction is READ COMMITTED';
+	IS 'keeps all others from writing until the transaction ends: a transaction of many writes that begins with this '
+		'call never fails with 40P01. Raises 0A000 unless the transaction is READ COMMITTED';
 
 -- In a block with an EXCEPTION clause COMMIT always fails, and its message differs from that of ROLLBACK.  In a
 -- transaction block, or when a function is the caller, both fail for that reason and have the same message.

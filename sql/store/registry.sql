@@ -119,10 +119,10 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.register_crd(jsonb, text)
-	IS 'serves the types of a CustomResourceDefinition from now on, by every proxy; again: replaces its schema. '
-		'results: current, intermediate or none; left out: what the type has, or is known to have (Trivy, Compliance '
-		'Operator), else none. Raises KR422 with the JSON path of what is wrong or not supported; a WARNING names the '
-		'CEL rules, which are not evaluated';
+	IS 'lets every proxy serve the types of a CustomResourceDefinition from now on; for a known type replaces the '
+		'schema. results: current, intermediate or none; without it the type keeps its mapping, or gets the one that '
+		'is known for it (Trivy, Compliance Operator), else none. Raises KR422 with the JSON path of what is wrong or '
+		'not supported. A WARNING names the CEL rules, which are not evaluated';
 
 -- Makes the results of stored objects at once: the lock keeps writers out meanwhile.
 CREATE FUNCTION kube_reports.set_results_mapping(type text, mapping jsonb, results text DEFAULT 'current') RETURNS void
@@ -159,9 +159,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.set_results_mapping(text, jsonb, text)
-	IS 'says where the results of a type, named <plural>.<group>, stand in its documents, and makes those of stored '
-		'objects; results: current, intermediate or none, else 22023. Raises KR422 with the path of what is wrong in '
-		'the mapping';
+	IS 'sets where the results of a type, named <plural>.<group>, are in its documents, and derives the results of '
+		'stored objects. results: current, intermediate or none; raises 22023 for another word. Raises KR422 with the '
+		'path of what is wrong in the mapping';
 
 CREATE FUNCTION kube_reports.unregister(type text, delete_objects boolean DEFAULT false) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
@@ -197,8 +197,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.unregister(text, boolean)
-	IS 'stops serving a type, named <plural>.<group>; refuses while objects of it are stored unless told to delete '
-		'them; returns how many were deleted';
+	IS 'stops serving a type, named <plural>.<group>; returns how many objects were deleted. Raises 2BP01 while '
+		'objects of the type are stored, unless delete_objects is true';
 
 -- Keeps the stored rows if nothing changed: sessions find compiled definitions by their ids.
 CREATE FUNCTION kube_reports_internal.renew_type(type_id integer, results text, crd kube_reports.report,
@@ -292,8 +292,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.register_cluster(uuid, text, jsonb, jsonb)
-	IS 'makes a cluster known by the uid of its namespace kube-system; returns its id here; known already: changes '
-		'nothing. Raises 55006 when it is being removed';
+	IS 'registers a cluster by the uid of its namespace kube-system; returns its id in this store. A known cluster '
+		'stays as it is. Raises 55006 when the cluster is being removed';
 
 -- Names the types that a user may have meant: by kind, singular, short name, or plural in any group.
 CREATE FUNCTION kube_reports_internal.type_hint(type text) RETURNS text

@@ -31,5 +31,5 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.prepare_subscriber(timestamptz, timestamptz)
-	IS 'to be called in a new store before CREATE SUBSCRIPTION: removes the rows that CREATE EXTENSION made, and makes '
-		'the partitions of history for these months and those between. Raises 55000 when the store is not empty';
+	IS 'prepares a new store for CREATE SUBSCRIPTION: removes the rows that CREATE EXTENSION made, and makes the '
+		'partitions of history from the first to the last month. Raises 55000 when the store is not empty';

@@ -100,9 +100,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.begin_restore()
-	IS 'to be called before a dump''s data are loaded into an empty store that the dump has not created itself '
-		'(pg_restore --data-only): rows may then come in any order. after_restore() ends it. Raises 55000 when the '
-		'store has clusters';
+	IS 'prepares an empty store for the data of a dump, when the dump has not created the store itself (pg_restore '
+		'--data-only): then rows may come in any order, until after_restore(). Raises 55000 when the store has '
+		'clusters';
 
 -- Sequences are not replicated, and may be left out of a dump.
 CREATE FUNCTION kube_reports_internal.raise_sequences() RETURNS void

@@ -72,8 +72,8 @@ BEGIN ATOMIC
 		convert_to(document::text, 'UTF8'));
 END;
 COMMENT ON FUNCTION kube_reports.create_report(uuid, kube_reports.report)
-	IS 'stores a new object, like kubectl create; returns it as stored. Errors: KR409 exists already, KR422 invalid, '
-		'KR404 unknown type, 42704 unknown cluster';
+	IS 'stores a new object, as kubectl create does; returns the stored object. Raises KR409 when it exists, KR422 '
+		'when it is invalid, KR404 for an unknown type, 42704 for an unknown cluster';
 
 CREATE FUNCTION kube_reports.replace_report(cluster uuid, document kube_reports.report) RETURNS kube_reports.report
 LANGUAGE sql VOLATILE
@@ -82,8 +82,8 @@ BEGIN ATOMIC
 		convert_to(document::text, 'UTF8'));
 END;
 COMMENT ON FUNCTION kube_reports.replace_report(uuid, kube_reports.report)
-	IS 'replaces an object, like kubectl replace; metadata.resourceVersion must be the stored one. Errors: KR409 '
-		'changed meanwhile, KR404 missing, KR422 invalid';
+	IS 'replaces an object, as kubectl replace does; metadata.resourceVersion must be that of the stored object. '
+		'Raises KR409 when the object has changed meanwhile, KR404 when it does not exist, KR422 when it is invalid';
 
 CREATE FUNCTION kube_reports_internal.address(type text, version text, verb text, namespace text, name text)
 	RETURNS jsonb
@@ -116,8 +116,9 @@ BEGIN ATOMIC
 		convert_to(patch::text, 'UTF8'));
 END;
 COMMENT ON FUNCTION kube_reports.patch_report(uuid, text, text, text, jsonb)
-	IS 'applies a JSON merge patch to an object; type is <plural>.<group>, namespace empty for cluster scope; returns '
-		'the object as stored. Errors: KR404 missing, or unknown type, 42704 unknown cluster';
+	IS 'applies a JSON merge patch to an object and returns the stored object. type is <plural>.<group>; namespace is '
+		'empty for cluster scope. Raises KR404 when the object does not exist and for an unknown type, 42704 for an '
+		'unknown cluster';
 
 CREATE FUNCTION kube_reports.delete_report(cluster uuid, type text, namespace text, name text) RETURNS void
 LANGUAGE sql VOLATILE
@@ -126,8 +127,8 @@ BEGIN ATOMIC
 		kube_reports_internal.address(type, NULL, 'delete', namespace, name), ''::bytea);
 END;
 COMMENT ON FUNCTION kube_reports.delete_report(uuid, text, text, text)
-	IS 'deletes an object, like kubectl delete; type is <plural>.<group>. Errors: KR404 missing, or unknown type, '
-		'42704 unknown cluster';
+	IS 'deletes an object, as kubectl delete does; type is <plural>.<group>. Raises KR404 when the object does not '
+		'exist and for an unknown type, 42704 for an unknown cluster';
 
 CREATE FUNCTION kube_reports.get_report(cluster uuid, type text, namespace text, name text) RETURNS kube_reports.report
 LANGUAGE plpgsql STABLE
@@ -148,7 +149,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.get_report(uuid, text, text, text)
-	IS 'an object as the API serves it; null when there is none. Errors: KR404 unknown type, 42704 unknown cluster';
+	IS 'an object as the API serves it; null when it does not exist. Raises KR404 for an unknown type, 42704 for an '
+		'unknown cluster';
 
 CREATE VIEW kube_reports.stored_report WITH (security_barrier) AS
 	SELECT c.uid AS cluster, c.name AS cluster_name, t."group", t.plural AS resource, t.kind,
@@ -166,6 +168,7 @@ CREATE VIEW kube_reports.stored_report WITH (security_barrier) AS
 	WHERE o.cluster_id = ANY (ARRAY(SELECT w.id FROM kube_reports_internal.caller_cluster w))
 		OR (o.cluster_id, o.namespace) IN (SELECT n.cluster_id, n.namespace
 			FROM kube_reports_internal.caller_namespace n);
-COMMENT ON VIEW kube_reports.stored_report IS 'every stored object that the reader may see, with the names of its '
-	'cluster and type; document: all of it, as results() and summary() read it';
+COMMENT ON VIEW kube_reports.stored_report
+	IS 'every stored object that the reader may see, with the names of its cluster and type. document: the whole '
+		'object, as results() and summary() read it';
 

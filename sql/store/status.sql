@@ -41,7 +41,7 @@ CREATE VIEW kube_reports.status AS
 		kube_reports.setting('history_retention')::interval AS history_retention,
 		kube_reports.setting('daily_retention')::interval AS daily_retention
 	FROM kube_reports_internal.store s;
-COMMENT ON VIEW kube_reports.status IS 'how this store is: one row';
+COMMENT ON VIEW kube_reports.status IS 'the state of this store: one row';
 
 -- Versions and times come from the log, which may have lost its newest change to compaction.
 CREATE VIEW kube_reports.lane_status AS
@@ -57,10 +57,10 @@ CREATE VIEW kube_reports.lane_status AS
 		JOIN kube_reports.resource_type t ON t.id = l.resource_type
 		LEFT JOIN kube_reports_internal.log_size z ON z.lane = l.id;
 COMMENT ON VIEW kube_reports.lane_status
-	IS 'the log of each type of each cluster: watches and pages go on from any version that is not below the floor. '
-		'newest: the last version in it, oldest_change, newest_change: when the first and the last change in it were '
-		'made; log_bytes: as upkeep measured last; after_failover: versions that a failed server may have given get '
-		'410; lane: its number in lock_status and in the locks of the server';
+	IS 'the log of each type of each cluster. Watches and pages can continue from any version that is not below the '
+		'floor. newest: the last version in the log; oldest_change, newest_change: the times of the first and the '
+		'last change in it; log_bytes: its size when upkeep last measured it; after_failover: versions that a failed '
+		'server may have given get 410; lane: the number of the lane in lock_status and in the locks of the server';
 
 -- Counting stops at 100000.
 CREATE VIEW kube_reports.pending AS
@@ -100,12 +100,12 @@ CREATE VIEW kube_reports.pending AS
 	UNION ALL
 	SELECT 'update', NULL, NULL, 1, NULL, 0 FROM kube_reports.status s WHERE s.update_pending;
 COMMENT ON VIEW kube_reports.pending
-	IS 'what is still to be done, a row for each kind and cluster that has any. merges: groups of reports that wait to '
-		'be merged, failed: those that are tried again; results: reports whose results follow; rebuilds: types whose '
-		'results are made again; counts: changes that are not folded yet (readers add them up); removal: the cluster '
-		'is being removed; garbage: tables that upkeep looks through without a rest; restore, update: after_restore() '
-		'or after_update() has not run. oldest: since when the first of them waits; null: not known. At most 100000 '
-		'are counted';
+	IS 'work that is still to be done: a row for each kind and cluster that has any. merges: groups of reports that '
+		'wait to be merged; failed: groups that are tried again. results: reports whose results follow later. '
+		'rebuilds: types whose results are derived again. counts: changes that are not folded yet; readers add them '
+		'up. removal: the cluster is being removed. garbage: tables that upkeep searches without a rest. restore, '
+		'update: after_restore() or after_update() has not run. oldest: since when the oldest of them waits; null: '
+		'not known. Counting stops at 100000';
 
 CREATE FUNCTION kube_reports_internal.api_pending(cluster uuid,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),

@@ -102,5 +102,6 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.after_update()
-	IS 'to be called once after ALTER EXTENSION UPDATE, by the owner: makes the rows those of the new version, and '
-		'checks new constraints; a proxy does it otherwise, all but the checks; true when it had not been done';
+	IS 'finishes an update: the owner calls it once after ALTER EXTENSION UPDATE. Brings the rows to the form of the '
+		'new version and checks new constraints. A proxy otherwise does the same, except the checks. True when the '
+		'update was not finished yet';

@@ -44,7 +44,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.setting(text)
-	IS 'the value of a setting, or its default. Raises 42704 for a name that no setting has';
+	IS 'the value of a setting, or its default. Raises 42704 for an unknown setting';
 
 CREATE FUNCTION kube_reports.set_setting(name text, value text) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -79,13 +79,13 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.set_setting(text, text)
-	IS 'log_retention: how long changes stay watchable (interval); log_bytes: how much of them is kept at most (bytes '
-		'on disk), shared evenly by types and clusters that have many; settle_window: how long a result may be gone '
-		'and come back without a trace in history (interval, at most a day); history_retention: how long history is '
-		'kept (interval, whole months are dropped); daily_retention: how long counts and scores of days are kept '
-		'(interval; the last ones before stay, because they still hold); text_search: whether after_restore() makes '
-		'the indexes of enable_text_search(). Null: the default. Raises 42704 for a name that no setting has, 22023 '
-		'for a value that it cannot have';
+	IS 'log_retention: how long changes stay watchable (interval). log_bytes: the largest size of the log on disk, in '
+		'bytes; types and clusters with many changes share it evenly. settle_window: how long a result may disappear '
+		'and come back without a trace in history (interval, at most a day). history_retention: how long history is '
+		'kept (interval; whole months are dropped). daily_retention: how long counts and scores of days are kept '
+		'(interval; the last ones before that stay, because they still hold). text_search: whether after_restore() '
+		'makes the indexes of enable_text_search(). Null sets the default. Raises 42704 for an unknown setting, 22023 '
+		'for a value that the setting cannot have';
 
 -- The size of an entry of the log: its documents as they are stored, and the row around them.
 CREATE FUNCTION kube_reports_internal.change_size(metadata kube_reports.report, body kube_reports.report) RETURNS bigint
@@ -222,9 +222,10 @@ EXCEPTION WHEN insufficient_privilege OR feature_not_supported OR undefined_func
 	timeline := NULL;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.server_identity() IS 'system identifier and timeline of this server, by which a '
-	'failover is noticed; nulls where they cannot be read: new_incarnation() is then called by hand; and the OID of '
-	'this database, by which a copy in the same server is noticed';
+COMMENT ON FUNCTION kube_reports.server_identity()
+	IS 'system identifier and timeline of this server, by which a failover is noticed, and the OID of this database, '
+		'by which a copy in the same server is noticed. Where the first two cannot be read they are null: then call '
+		'new_incarnation() after a failover';
 
 CREATE FUNCTION kube_reports.new_incarnation(log_lost boolean DEFAULT false) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
@@ -277,9 +278,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.new_incarnation(boolean)
-	IS 'moves all future versions above any that was ever given; needed after a failover or a restored disk snapshot '
-		'where the server cannot be told from its predecessor. log_lost: the log cannot be trusted, every older '
-		'version gets 410. Returns the new base';
+	IS 'moves all future versions above any that was ever given. Call it after a failover, or after the restore of a '
+		'disk snapshot, where the server cannot be told from its predecessor. log_lost: the log cannot be trusted, '
+		'and every older version gets 410. Returns the base of new versions';
 
 CREATE FUNCTION kube_reports_internal.is_elsewhere() RETURNS boolean
 LANGUAGE plpgsql VOLATILE
@@ -353,9 +354,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.after_restore(boolean)
-	IS 'to be called once when a dump has been loaded; the first proxy that connects does it otherwise, and leaves '
-		'results to upkeep (recompute => false). Makes the foreign keys that were left out for the restore. Older '
-		'versions get 410. Returns the base of new versions. Raises 23503 when the dump was not whole';
+	IS 'finishes the load of a dump: call it once afterwards. Otherwise the first proxy that connects calls it and '
+		'leaves results to upkeep (recompute => false). Makes the foreign keys that were left out for the restore. '
+		'Older versions get 410. Returns the base of new versions. Raises 23503 when the dump lacks rows';
 
 -- A restore with triggers disabled does not set restore_pending, but it brings lanes of another store.
 CREATE FUNCTION kube_reports_internal.is_restoring() RETURNS boolean

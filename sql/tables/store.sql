@@ -43,7 +43,7 @@ CREATE TABLE kube_reports.cluster (
 	last_seen	timestamptz,
 	removing	boolean NOT NULL DEFAULT false
 );
-COMMENT ON TABLE kube_reports.cluster IS 'Kubernetes clusters whose reports are kept here';
+COMMENT ON TABLE kube_reports.cluster IS 'the Kubernetes clusters whose reports are stored here';
 COMMENT ON COLUMN kube_reports.cluster.uid IS 'uid of the namespace kube-system';
 COMMENT ON COLUMN kube_reports.cluster.last_seen
 	IS 'when a proxy of the cluster last opened a connection or ran upkeep, to a minute or two';
@@ -95,7 +95,8 @@ CREATE TABLE kube_reports.resource_type (
 	CHECK (results = 'none' OR mapping IS NOT NULL),
 	CHECK ((mapping_id IS NULL) = (mapping IS NULL))
 );
-COMMENT ON TABLE kube_reports.resource_type IS 'the types that are served: built-in ones and those of register_crd()';
+COMMENT ON TABLE kube_reports.resource_type
+	IS 'the types that are served: the built-in ones and those of register_crd()';
 COMMENT ON COLUMN kube_reports.resource_type.results
 	IS 'whether the type''s results count as current, come again in another type (intermediate), or are none';
 COMMENT ON COLUMN kube_reports.resource_type.crd IS 'the CustomResourceDefinition as it was registered';
@@ -152,7 +153,7 @@ CREATE TABLE kube_reports.object (
 	autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0,
 	toast.autovacuum_vacuum_scale_factor = 0.05, toast.autovacuum_vacuum_cost_delay = 0
 );
-COMMENT ON TABLE kube_reports.object IS 'the stored objects: one row each, in their current state';
+COMMENT ON TABLE kube_reports.object IS 'the stored objects, one row each, in their current state';
 COMMENT ON COLUMN kube_reports.object.namespace IS 'empty for cluster-scoped objects';
 COMMENT ON COLUMN kube_reports.object.version IS 'resourceVersion; not in metadata, put in when an object is served';
 COMMENT ON COLUMN kube_reports.object.metadata IS 'metadata without resourceVersion, canonical JSON';

@@ -31,7 +31,7 @@ CREATE TYPE kube_reports.report (
 	CATEGORY = 'U'
 );
 
-COMMENT ON TYPE kube_reports.report IS 'a report document: one JSON object, kept as the text it was given';
+COMMENT ON TYPE kube_reports.report IS 'a report document: one JSON object, stored as the text that was given';
 
 CREATE FUNCTION kube_reports_internal.report_from_text(text) RETURNS kube_reports.report
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
@@ -53,7 +53,8 @@ CREATE CAST (jsonb AS kube_reports.report) WITH FUNCTION kube_reports_internal.r
 CREATE FUNCTION kube_reports.label_terms(metadata kube_reports.report) RETURNS text[]
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION kube_reports.label_terms(kube_reports.report)
-	IS 'search terms of an object''s labels: key=value for each, sorted by key; an empty array without labels';
+	IS 'the search terms of an object''s labels: key=value for each label, sorted by key; an empty array without '
+		'labels';
 
 CREATE FUNCTION kube_reports.matches_labels(terms text[], label_selector text) RETURNS boolean
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
@@ -68,7 +69,7 @@ COMMENT ON FUNCTION kube_reports.matches_fields(text, text, text)
 CREATE FUNCTION kube_reports.selector_terms(label_selector text) RETURNS text[]
 	AS 'MODULE_PATHNAME', 'selector_terms_of' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION kube_reports.selector_terms(text)
-	IS 'the label terms that every match of a label selector has: what a GIN index can search for';
+	IS 'the label terms that every object matching a label selector has; a GIN index can search for these';
 
 CREATE FUNCTION kube_reports_internal.string_at(document kube_reports.report, VARIADIC path text[]) RETURNS text
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
@@ -84,7 +85,7 @@ COMMENT ON FUNCTION kube_reports_internal.value_at(kube_reports.report, text[])
 CREATE FUNCTION kube_reports.document_size(document kube_reports.report) RETURNS integer
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION kube_reports.document_size(kube_reports.report)
-	IS 'bytes of a document, without reading or decompressing it';
+	IS 'the size of a document in bytes, without reading or decompressing it';
 
 CREATE FUNCTION kube_reports_internal.stored_bytes(document kube_reports.report) RETURNS bytea
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
@@ -257,8 +258,8 @@ COMMENT ON FUNCTION kube_reports_internal.first_owner(kube_reports.report)
 CREATE FUNCTION kube_reports.policy_rules(policy kube_reports.report) RETURNS text[]
 	AS 'MODULE_PATHNAME', 'sql_policy_rules' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION kube_reports.policy_rules(kube_reports.report)
-	IS 'the names of the rules of a ClusterPolicy or Policy of Kyverno: its own, and those that Kyverno makes of them '
-		'for pod controllers';
+	IS 'the names of the rules of a ClusterPolicy or Policy of Kyverno: its own rules, and those that Kyverno '
+		'generates from them for pod controllers';
 
 CREATE FUNCTION kube_reports_internal.list_results(body kube_reports.report, resource kube_reports.report,
 		OUT "position" integer, OUT source text, OUT policy text, OUT rule text, OUT status text,

@@ -13,7 +13,7 @@ COMMENT ON FUNCTION kube_reports_internal.is_report(text)
 	IS 'whether a text is one JSON object; a text that is no JSON raises an error with its position';
 
 CREATE DOMAIN kube_reports.report AS text CHECK (kube_reports_internal.is_report(VALUE));
-COMMENT ON DOMAIN kube_reports.report IS 'a report document: one JSON object, kept as the text it was given';
+COMMENT ON DOMAIN kube_reports.report IS 'a report document: one JSON object, stored as the text that was given';
 
 CREATE FUNCTION kube_reports_internal.only_in_c(name text) RETURNS void
 LANGUAGE plpgsql IMMUTABLE
@@ -51,7 +51,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.label_terms(kube_reports.report)
-	IS 'search terms of an object''s labels: key=value for each, sorted by key; an empty array without labels';
+	IS 'the search terms of an object''s labels: key=value for each label, sorted by key; an empty array without '
+		'labels';
 
 CREATE FUNCTION kube_reports.matches_labels(terms text[], label_selector text) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
@@ -84,7 +85,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.selector_terms(text)
-	IS 'the label terms that every match of a label selector has: what a GIN index can search for';
+	IS 'the label terms that every object matching a label selector has; a GIN index can search for these';
 
 -- An escaped NUL follows an even number of backslashes.
 CREATE FUNCTION kube_reports_internal.string_at(document kube_reports.report, VARIADIC path text[]) RETURNS text
@@ -107,7 +108,7 @@ CREATE FUNCTION kube_reports.document_size(document kube_reports.report) RETURNS
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN octet_length(document);
 COMMENT ON FUNCTION kube_reports.document_size(kube_reports.report)
-	IS 'bytes of a document, without reading or decompressing it';
+	IS 'the size of a document in bytes, without reading or decompressing it';
 
 CREATE FUNCTION kube_reports_internal.stored_bytes(document kube_reports.report) RETURNS bytea
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
@@ -398,8 +399,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.policy_rules(kube_reports.report)
-	IS 'the names of the rules of a ClusterPolicy or Policy of Kyverno: its own, and those that Kyverno makes of them '
-		'for pod controllers';
+	IS 'the names of the rules of a ClusterPolicy or Policy of Kyverno: its own rules, and those that Kyverno '
+		'generates from them for pod controllers';
 
 CREATE FUNCTION kube_reports_internal.list_results(body kube_reports.report, resource kube_reports.report,
 		OUT "position" integer, OUT source text, OUT policy text, OUT rule text, OUT status text,

@@ -20,7 +20,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.conforms(kube_reports.report, text, text)
-	IS 'true when the document is a valid object of this kind; otherwise raises KR422 with the API''s own words';
+	IS 'true when the document is a valid object of this kind; otherwise raises KR422 with the message of the API';
 
 CREATE DOMAIN kube_reports.policy_report AS kube_reports.report CHECK
 	(kube_reports.conforms(VALUE, 'wgpolicyk8s.io/v1alpha2', 'PolicyReport'));
