@@ -47,6 +47,7 @@ static void
 compile_definition(void *state)
 {
 	Reading    *reading = state;
+
 	/* The tree points into its text. */
 	JsonText	kept = {arena_strndup(reading->arena, reading->document.bytes, reading->document.len),
 	reading->document.len};
