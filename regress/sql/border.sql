@@ -7,6 +7,7 @@ SELECT p.oid::regprocedure AS function, pg_get_function_result(p.oid) AS result
 	FROM pg_proc p
 	WHERE p.pronamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)
 		AND p.proname NOT IN ('report_in', 'report_out', 'report_recv', 'report_send', 'is_report', 'only_in_c')
+		AND p.proname NOT LIKE 'sql\_%'
 	ORDER BY p.oid::regprocedure::text COLLATE "C";
 SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod) AS type, a.attnotnull
 	FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid

@@ -98,6 +98,7 @@ BEGIN
 
 	-- PUBLIC may use only the types and the functions that work on a document alone.
 	FOR given IN SELECT to_regprocedure(f.signature) AS function FROM unnest(ARRAY[
+			'kube_reports_internal.is_report(text)',
 			'kube_reports_internal.report_from_text(text)',
 			'kube_reports_internal.report_to_jsonb(kube_reports.report)',
 			'kube_reports_internal.report_from_jsonb(jsonb)',

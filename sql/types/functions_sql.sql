@@ -40,70 +40,6 @@ CREATE FUNCTION kube_reports_internal.report_from_jsonb(jsonb) RETURNS kube_repo
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN $1::text;
 
-CREATE FUNCTION kube_reports.label_terms(metadata kube_reports.report) RETURNS text[]
-LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
-SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-	RETURN ARRAY(SELECT l.key || '=' || l.value FROM jsonb_each_text(CASE jsonb_typeof(metadata::jsonb->'labels')
-			WHEN 'object' THEN metadata::jsonb->'labels' ELSE '{}' END) l
-		ORDER BY l.key COLLATE "C");
-END
-$$;
-COMMENT ON FUNCTION kube_reports.label_terms(kube_reports.report)
-	IS 'the search terms of an object''s labels: key=value for each label, sorted by key; an empty array without '
-		'labels';
-
-CREATE FUNCTION kube_reports.matches_labels(terms text[], label_selector text) RETURNS boolean
-LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
-SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-	PERFORM kube_reports_internal.only_in_c('matches_labels');
-END
-$$;
-COMMENT ON FUNCTION kube_reports.matches_labels(text[], text)
-	IS 'whether labels, as label_terms() gives them, match a Kubernetes label selector';
-
-CREATE FUNCTION kube_reports.matches_fields(namespace text, name text, field_selector text) RETURNS boolean
-LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
-SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-	PERFORM kube_reports_internal.only_in_c('matches_fields');
-END
-$$;
-COMMENT ON FUNCTION kube_reports.matches_fields(text, text, text)
-	IS 'whether an object matches a Kubernetes field selector over metadata.name and metadata.namespace';
-
-CREATE FUNCTION kube_reports.selector_terms(label_selector text) RETURNS text[]
-LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
-SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-	PERFORM kube_reports_internal.only_in_c('selector_terms');
-END
-$$;
-COMMENT ON FUNCTION kube_reports.selector_terms(text)
-	IS 'the label terms that every object matching a label selector has; a GIN index can search for these';
-
--- An escaped NUL follows an even number of backslashes.
-CREATE FUNCTION kube_reports_internal.string_at(document kube_reports.report, VARIADIC path text[]) RETURNS text
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-BEGIN ATOMIC
-	SELECT CASE jsonb_typeof(d.document#>path) WHEN 'string' THEN d.document#>>path END
-	FROM (SELECT regexp_replace(document, '(?<!\\)((?:\\\\)*)\\u0000', '\1\ufffd', 'g')::jsonb AS document) d;
-END;
-COMMENT ON FUNCTION kube_reports_internal.string_at(kube_reports.report, text[])
-	IS 'the string at a path of members, null where there is none; NUL, which jsonb cannot read and no text can have, '
-		'becomes U+FFFD';
-
-CREATE FUNCTION kube_reports_internal.value_at(document kube_reports.report, VARIADIC path text[]) RETURNS text
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-RETURN (regexp_replace(document, '(?<!\\)((?:\\\\)*)\\u0000', '\1\ufffd', 'g')::jsonb#>path)::text;
-COMMENT ON FUNCTION kube_reports_internal.value_at(kube_reports.report, text[])
-	IS 'the value at a path of members, as JSON; null where there is none';
-
 CREATE FUNCTION kube_reports.document_size(document kube_reports.report) RETURNS integer
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN octet_length(document);
@@ -116,12 +52,6 @@ RETURN convert_to(document, 'UTF8');
 COMMENT ON FUNCTION kube_reports_internal.stored_bytes(kube_reports.report)
 	IS 'a document as it is stored: the byte 1, four bytes of its length and a block of lz4; or its text, when it is not '
 		'stored with lz4';
-
-CREATE FUNCTION kube_reports_internal.variant() RETURNS text
-LANGUAGE sql IMMUTABLE PARALLEL SAFE
-RETURN 'sql';
-COMMENT ON FUNCTION kube_reports_internal.variant()
-	IS 'which variant of the extension this is: c, where the server runs the engine, or sql, where the proxy does';
 
 CREATE FUNCTION kube_reports_internal.crd_definitions(crd kube_reports.report) RETURNS jsonb
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
@@ -306,7 +236,9 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.result_difference(bigint, kube_reports.report, integer, kube_reports.report,
 	kube_reports.report, kube_reports.report, kube_reports.report)
 	IS 'the results that changed from one state of a document to another (body null: there is none); wanted false: '
-		'gone. Times of evaluation are no change. A body may be the whole document, its metadata then null';
+		'gone. Times of evaluation are no change. A body may be the whole document, its metadata then null. What an '
+		'element of the document''s list says (source to severity, message to exceptions) stands in one of its wanted '
+		'rows, and is null in the others';
 
 CREATE FUNCTION kube_reports_internal.field_hash(VARIADIC fields text[]) RETURNS bigint
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
@@ -355,67 +287,6 @@ COMMENT ON FUNCTION kube_reports_internal.unpacked_changes(bigint[], bigint[], b
 	timestamptz[], timestamptz[])
 	IS 'the events in a row of report_change, in the order of the arrays: one element of the keys for each; one '
 		'element of another array stands for all';
-
-CREATE FUNCTION kube_reports_internal.count_summary(body kube_reports.report, OUT counted kube_reports.report,
-	OUT found kube_reports.report)
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-BEGIN ATOMIC
-	SELECT json_build_object('error', count(*) FILTER (WHERE r.result = 'error'), 'fail',
-		count(*) FILTER (WHERE r.result = 'fail'),
-			'pass', count(*) FILTER (WHERE r.result = 'pass'), 'skip', count(*) FILTER (WHERE r.result = 'skip'),
-			'warn', count(*) FILTER (WHERE r.result = 'warn'))::text::kube_reports.report,
-			(SELECT f.found::text::kube_reports.report
-				FROM (SELECT coalesce(body::json->'summary', body::json#>'{spec,summary}') AS found) f
-				WHERE json_typeof(f.found) = 'object')
-		FROM (SELECT e.item->>'result' AS result
-			FROM (SELECT CASE WHEN body::json->'results' IS NULL
-				AND body::json->'summary' IS NULL THEN body::json#>'{spec,results}'
-				ELSE body::json->'results' END AS list) l,
-					json_array_elements(CASE json_typeof(l.list) WHEN 'array' THEN l.list ELSE '[]' END) e(item)) r;
-END;
-COMMENT ON FUNCTION kube_reports_internal.count_summary(kube_reports.report)
-	IS 'the summary that the results of a report in the policy working group''s format make, and the one that it has '
-		'(null: none): both stand at its top, or in spec';
-
-CREATE FUNCTION kube_reports_internal.first_owner(metadata kube_reports.report, OUT owners integer, OUT uid text,
-	OUT owner kube_reports.report)
-LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
-SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-	PERFORM kube_reports_internal.only_in_c('first_owner');
-END
-$$;
-COMMENT ON FUNCTION kube_reports_internal.first_owner(kube_reports.report)
-	IS 'how many owners an object has by its metadata, and of the first its uid and apiVersion, kind, name, uid; '
-		'nulls: it has none';
-
-CREATE FUNCTION kube_reports.policy_rules(policy kube_reports.report) RETURNS text[]
-LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
-SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-	PERFORM kube_reports_internal.only_in_c('policy_rules');
-END
-$$;
-COMMENT ON FUNCTION kube_reports.policy_rules(kube_reports.report)
-	IS 'the names of the rules of a ClusterPolicy or Policy of Kyverno: its own rules, and those that Kyverno '
-		'generates from them for pod controllers';
-
-CREATE FUNCTION kube_reports_internal.list_results(body kube_reports.report, resource kube_reports.report,
-		OUT "position" integer, OUT source text, OUT policy text, OUT rule text, OUT status text,
-			OUT seconds bigint, OUT content text)
-		RETURNS SETOF record
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
-SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-	PERFORM kube_reports_internal.only_in_c('list_results');
-END
-$$;
-COMMENT ON FUNCTION kube_reports_internal.list_results(kube_reports.report, kube_reports.report)
-	IS 'the results of a report in the policy working group''s format, each as JSON beside what aggregation asks of '
-		'it; resource: takes the place of what each says it is about (null: that stays)';
 
 CREATE FUNCTION kube_reports_internal.get_plan(definition_id bigint, definition kube_reports.report, request text,
 		OUT code integer, OUT status bytea, OUT transform text, OUT version bigint)

@@ -1,0 +1,317 @@
+"""Functions without the engine: both variants give the same values, or raise the same SQLSTATE."""
+
+import json
+import os
+import random
+
+import psycopg2
+import pytest
+
+from conftest import Database, stack_command
+
+SEED = int(os.environ.get("SEED", "17"))
+COUNT = int(os.environ.get("COUNT", "400"))
+ATTEMPT = """
+CREATE FUNCTION public.attempt(expression text, given text[]) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    answer text;
+BEGIN
+    EXECUTE 'SELECT (' || expression || ')::text' INTO answer USING given;
+    RETURN coalesce('=' || answer, 'null');
+EXCEPTION WHEN OTHERS THEN
+    RETURN SQLSTATE;
+END
+$$;
+"""
+HOSTILE = ["", " ", "\t", "a", "Pod", "v1", "é", "日本", "\ufffd", "\U0001f600", "a" * 64, "x" * 254, "=", "a=b", "'", "\\",
+           "\"", "none", "all", "fail", "pass", "%", "{}", "a/b", "\u2028", "ſ", "ı", "K"]
+
+
+class Server(Database):
+    """A server with one variant."""
+
+    def __init__(self, variant):
+        self.directory = stack_command("server_directory")
+        self.started = False
+        stack_command("server_install", self.directory, f"VARIANT={variant}")
+        self.start()
+        self.psql("CREATE ROLE kube_reports_owner LOGIN;", user="postgres", database="postgres")
+        self.psql("CREATE DATABASE kube_reports OWNER kube_reports_owner", user="postgres", database="postgres")
+        self.psql("CREATE EXTENSION kube_reports;")
+        self.psql(ATTEMPT, user="postgres")
+        self.psql("CREATE ROLE anybody LOGIN; CREATE ROLE reader LOGIN;", user="postgres")
+        self.psql("SELECT kube_reports.grant_reader('reader'); GRANT USAGE ON SCHEMA kube_reports TO anybody")
+
+    def attempt(self, calls, user="kube_reports_owner"):
+        """What each call of (expression, arguments) gives."""
+        connection = psycopg2.connect(self.connection(user))
+        with connection, connection.cursor() as cursor:
+            cursor.execute("SELECT c->>0, public.attempt(c->>0, ARRAY(SELECT jsonb_array_elements_text(c->1))) "
+                           "FROM jsonb_array_elements(%s) WITH ORDINALITY e(c, n) ORDER BY n", (json.dumps(calls),))
+            answers = [row[1] for row in cursor.fetchall()]
+        connection.close()
+        return answers
+
+
+@pytest.fixture(scope="module")
+def servers():
+    made = []
+    try:
+        for variant in ("c", "sql"):
+            made.append(Server(variant))
+        yield made
+    finally:
+        for server in made:
+            server.remove()
+
+
+class Writer:
+    """JSON texts as hostile clients write them: white space, escapes, keys twice, halves of surrogate pairs, NUL."""
+
+    def __init__(self, chance):
+        self.random = chance
+
+    def space(self):
+        return self.random.choice(["", "", "", "", " ", "\n\t"])
+
+    def string(self, text):
+        parts = []
+        for c in text:
+            if ord(c) < 0x10000 and self.random.random() < 0.05 or c < " ":
+                parts.append(f"\\u{ord(c):04{self.random.choice('xX')}}")
+            elif c in "\"\\":
+                parts.append("\\" + c)
+            else:
+                parts.append(c)
+        if self.random.random() < 0.02:
+            parts.insert(self.random.randint(0, len(parts)), self.random.choice(
+                ["\\u0000", "\\ud800", "\\uDC00", "\\ud83d\\ude00", "\\\\u0000", "\\\\\\u0000", "\\udc00\\ud800", "\\/"]))
+        return '"' + "".join(parts) + '"'
+
+    def text(self, value):
+        if isinstance(value, str):
+            made = self.string(value)
+        elif isinstance(value, dict):
+            members = [(k, v) for k, v in value.items()]
+            if members and self.random.random() < 0.02:
+                members.insert(0, (self.random.choice(members)[0], self.random.choice([None, 1, "twice", {}, []])))
+            made = "{" + ",".join(self.space() + self.string(k) + self.space() + ":" + self.text(v)
+                                  for k, v in members) + self.space() + "}"
+        elif isinstance(value, list):
+            made = "[" + ",".join(self.text(v) for v in value) + self.space() + "]"
+        elif isinstance(value, Number):
+            made = value.literal
+        else:
+            made = json.dumps(value)
+        return self.space() + made + self.space()
+
+
+class Number:
+    """A number by its literal."""
+
+    def __init__(self, literal):
+        self.literal = literal
+
+
+class Maker:
+    """Random documents."""
+
+    def __init__(self, seed):
+        self.random = random.Random(seed)
+        self.writer = Writer(self.random)
+
+    def number(self):
+        return Number(self.random.choice(["0", "1", "-1", "1.0", "1e3", "1.5", "-0", "9223372036854775807",
+                                          "9223372036854775808", "-9223372036854775808", "1E-7", "1700000000"]))
+
+    def anything(self, depth=2):
+        kind = self.random.randrange(8 if depth else 5)
+        if kind < 3:
+            return self.random.choice(HOSTILE)
+        if kind == 3:
+            return self.number()
+        if kind == 4:
+            return self.random.choice([None, True, False])
+        if kind < 6:
+            return [self.anything(depth - 1) for _ in range(self.random.randrange(3))]
+        return {self.random.choice(HOSTILE): self.anything(depth - 1) for _ in range(self.random.randrange(3))}
+
+    def maybe(self, value):
+        """The value, seldom anything else instead."""
+        return self.anything() if self.random.random() < 0.06 else value
+
+    def members(self, **choices):
+        """An object with some of these members."""
+        made = {}
+        for name, value in choices.items():
+            if self.random.random() < 0.6:
+                made[name] = self.maybe(value())
+        return made
+
+    def word(self, *words):
+        return self.random.choice(words + tuple(self.random.sample(HOSTILE, 1)))
+
+    def several(self, one, most=3):
+        return [self.maybe(one()) for _ in range(self.random.randrange(most + 1))]
+
+    def metadata(self):
+        return self.members(
+            labels=lambda: {self.word("app", "b/c", "a.b/c", "n"): self.maybe(self.word("web", "1", "x-y"))
+                            for _ in range(self.random.randrange(4))},
+            ownerReferences=lambda: self.several(lambda: self.members(
+                apiVersion=lambda: self.word("v1"), kind=lambda: self.word("Pod"), name=lambda: self.word("n"),
+                uid=lambda: self.word("u"), controller=lambda: True)))
+
+    def report(self):
+        place = self.members(
+            results=lambda: self.several(lambda: self.members(
+                source=lambda: self.word("kyverno"), policy=lambda: self.word("p"), rule=lambda: self.word("r"),
+                result=lambda: self.word("pass", "fail", "warn", "error", "skip"), score=self.number,
+                resources=lambda: self.several(self.anything, 2),
+                timestamp=lambda: self.members(seconds=self.number, nanos=self.number)), 5),
+            summary=lambda: self.members(**{s: self.number for s in ("pass", "fail", "warn", "error", "skip")}))
+        return {**place, **self.members(spec=self.report)} if self.random.random() < 0.7 else {"spec": place}
+
+    def description(self):
+        return self.members(
+            kinds=lambda: self.several(lambda: self.word("Pod", "Pod", "Deployment", "v1/Pod", "apps/v1/Deployment",
+                                                         "*/Pod", "Pod.status", "Pod/exec", "v1beta1/Pod", "v1beta/Pod",
+                                                         "a/v1/Pod/x", "a/b/c/d/e"), 2),
+            **{name: lambda value=value: value for name, value in (
+                ("name", self.random.choice(["", "", "n"])), ("names", []), ("selector", None), ("annotations", None))
+               if self.random.random() < 0.3})
+
+    def block(self):
+        return self.members(
+            resources=self.description, any=lambda: self.several(lambda: {"resources": self.description()}, 2),
+            all=lambda: self.several(lambda: {"resources": self.description()}, 1))
+
+    def policy(self):
+        def rule():
+            made = {"name": self.maybe(self.word("r", "autogen-r", "long" * 16, "é" * 40, "日" * 20)),
+                    "match": self.maybe(self.block())}
+            made.update(self.members(validate=lambda: self.members(
+                pattern=lambda: {}, deny=lambda: None, foreach=lambda: self.several(self.anything, 1), cel=lambda: {})))
+            if self.random.random() < 0.3:
+                made.update(self.members(
+                    exclude=self.block, verifyImages=lambda: [], generate=lambda: {},
+                    mutate=lambda: self.members(patchStrategicMerge=lambda: {}, patchesJson6902=lambda: "",
+                                                foreach=lambda: self.several(lambda: {"patchesJson6902": ""}, 1))))
+            return made
+        annotations = {"pod-policies.kyverno.io/autogen-controllers":
+                       self.word("none", "all", "CronJob", "Deployment", "CronJob,,Deployment", "Deployment,CronJobs")}
+        return {**({"metadata": self.maybe({"annotations": self.maybe(annotations)})}
+                   if self.random.random() < 0.4 else {}),
+                "spec": self.maybe({"rules": self.maybe([self.maybe(rule())
+                                                         for _ in range(self.random.randrange(1, 4))])})}
+
+    def selector(self):
+        pieces = ["app", "b/c", "a.b/c", "n", "in", "notin", "(", ")", ",", "!", "=", "==", "!=", ">", "<", " ", "web",
+                  "1", "-1", "x-y", "", "a" * 64, "é", "9223372036854775808", "_x", "B/c", "a/b/c", "\t", "'", "\u00a0"]
+        if self.random.random() < 0.4:
+            return "".join(self.random.choices(pieces, k=self.random.randrange(9)))
+        return ",".join(self.random.choice([
+            lambda: f"{self.random.choice(['app', 'b/c', 'n', 'z'])}{self.random.choice(['=', '==', '!='])}"
+                    f"{self.random.choice(['web', '1', '', 'x-y'])}",
+            lambda: f"{self.random.choice(['app', 'n'])} {self.random.choice(['in', 'notin'])} "
+                    f"({','.join(self.random.choices(['web', '1', '', 'in'], k=self.random.randrange(4)))})",
+            lambda: self.random.choice(["app", "!app", "! n", "in", "notin in (in)"]),
+            lambda: f"n{self.random.choice('<>')}{self.random.choice(['0', '1', '007', 'x', '99999999999999999999'])}",
+        ])() for _ in range(self.random.randrange(1, 4)))
+
+    def fields(self):
+        pieces = ["metadata.name", "metadata.namespace", "=", "==", "!=", ",", "a", "b", "\\", "\\,", "\\=", "\\\\", "é",
+                  "\\é", "spec.x", " ", "\n"]
+        if self.random.random() < 0.5:
+            return "".join(self.random.choices(pieces, k=self.random.randrange(9)))
+        return ",".join(f"metadata.name{self.random.choice(['', 'space'])}{self.random.choice(['=', '==', '!='])}"
+                        f"{self.random.choice(['a', 'b', ''])}" for _ in range(self.random.randrange(1, 4)))
+
+    def terms(self):
+        made = sorted({f"{k}={self.word('web', '1', '+1', '-9223372036854775808', '9223372036854775808', '00001', '')}"
+                       for k in self.random.sample(["app", "b/c", "n", "in", "z"], self.random.randrange(5))})
+        array = ",".join('"' + t.replace("\\", "\\\\").replace('"', '\\"') + '"' for t in made)
+        return "{" + array + (",NULL" if made and self.random.random() < 0.05 else "") + "}"
+
+    def text(self, value):
+        """A document; seldom something that is none."""
+        written = self.writer.text(value)
+        if self.random.random() < 0.01:
+            at = self.random.randrange(len(written) + 1)
+            written = written[:at] + self.random.choice(["", "}", "\"", ",", "\\"]) + written[at + 1:]
+        return written
+
+
+REPORT = "$1[1]::kube_reports.report"
+# Expression, what it is called with, and whether what it gives has documents: those are compared as values.
+FUNCTIONS = {
+    "label_terms": (f"to_json(kube_reports.label_terms({REPORT}))", lambda m: [m.text(m.metadata())]),
+    "matches_labels": ("kube_reports.matches_labels($1[1]::text[], $1[2])", lambda m: [m.terms(), m.selector()]),
+    "selector_terms": ("to_json(kube_reports.selector_terms($1[1]))", lambda m: [m.selector()]),
+    "matches_fields": ("kube_reports.matches_fields($1[1], $1[2], $1[3])",
+                       lambda m: [m.random.choice("ab"), m.random.choice(["a", "b", "", "é"]), m.fields()]),
+    "first_owner": (f"SELECT json_build_array(f.owners, f.uid, f.owner::text) FROM "
+                    f"kube_reports_internal.first_owner({REPORT}) f", lambda m: [m.text(m.metadata())]),
+    "count_summary": (f"SELECT json_build_array(c.counted::text, c.found::text) FROM "
+                      f"kube_reports_internal.count_summary({REPORT}) c", lambda m: [m.text(m.report())]),
+    "list_results": (f"SELECT json_agg(r) FROM kube_reports_internal.list_results({REPORT}, "
+                     f"nullif($1[2], '')::kube_reports.report) r",
+                     lambda m: [m.text(m.report()),
+                                m.random.choice(["", m.writer.text({"kind": "Pod", "name": m.anything()})])]),
+    "policy_rules": (f"to_json(kube_reports.policy_rules({REPORT}))", lambda m: [m.text(m.policy())]),
+    "string_at": (f"kube_reports_internal.string_at({REPORT}, VARIADIC $1[2:])",
+                  lambda m: [m.text({"a": {"b": m.anything()}, "c": m.anything()}),
+                             *m.random.choice([["a", "b"], ["c"], ["a"], ["c", "a"], ["c", "0"]])]),
+    "value_at": (f"kube_reports_internal.value_at({REPORT}, VARIADIC $1[2:])",
+                 lambda m: [m.text({"a": {"b": m.anything()}, "c": m.anything()}),
+                            *m.random.choice([["a", "b"], ["c"], ["a"], ["c", "a"], ["c", "0"]])]),
+    "field_hash": ("kube_reports_internal.field_hash(VARIADIC $1)",
+                   lambda m: [m.random.choice(HOSTILE) for _ in range(m.random.randrange(1, 4))]),
+    "packed": ("kube_reports_internal.packed(CASE WHEN $1[1] = '' THEN $1[2:]::bigint[] ELSE "
+               "array_replace($1[2:]::bigint[], 1, NULL) END)",
+               lambda m: [m.random.choice(["", "nulls"]), *m.random.choices(["1", "2"], k=m.random.randrange(4))]),
+}
+
+
+def value(answer):
+    """An answer to compare: documents by their values.  NUL in a document is U+FFFD where jsonb has read it."""
+    def plain(node):
+        if isinstance(node, str):
+            if node[:1] in "{[\"" or node in ("null", "true", "false") or node[:1] in "-0123456789":
+                try:
+                    return ["document", plain(json.loads(node))]
+                except ValueError:
+                    pass
+            return node.replace("\0", "\ufffd")
+        if isinstance(node, dict):
+            return {plain(k) if isinstance(k, str) and "\0" in k else k: plain(v) for k, v in node.items()}
+        if isinstance(node, list):
+            return [plain(v) for v in node]
+        return float(node) if isinstance(node, int) and not isinstance(node, bool) and abs(node) >= 2 ** 63 else node
+
+    return plain(answer[1:]) if answer.startswith("=") else answer
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_same_values(servers, name):
+    """Random, hostile and Unicode arguments; SEED and COUNT choose them"""
+    expression, arguments = FUNCTIONS[name]
+    maker = Maker(f"{SEED} {name}")
+    calls = [[f"({expression})" if expression.startswith("SELECT") else expression, arguments(maker)]
+             for _ in range(COUNT)]
+    ours, others = (server.attempt(calls) for server in servers)
+    different = [(call[1], mine, other) for call, mine, other in zip(calls, ours, others) if value(mine) != value(other)]
+    assert not different, f"{len(different)} of {len(calls)}: C says {different[0][1]}, SQL says {different[0][2]} " \
+                          f"of {different[0][0]}"
+    answered = sum(answer.startswith("=") for answer in ours)
+    assert answered > COUNT / 10, f"only {answered} of {COUNT} had an answer"
+
+
+@pytest.mark.parametrize("user", ["anybody", "reader"])
+def test_same_rights(servers, user):
+    """Roles may call the same functions"""
+    maker = Maker("rights")
+    calls = [[f"({expression})" if expression.startswith("SELECT") else expression, made(maker)]
+             for expression, made in FUNCTIONS.values()]
+    ours, others = ([answer == "42501" for answer in server.attempt(calls, user)] for server in servers)
+    assert ours == others and not all(ours)
