@@ -1,0 +1,39 @@
+/*-------------------------------------------------------------------------
+ *
+ * result_rows.h
+ *	  Rows of results, as result_difference() of the variant in SQL takes them.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef RESULT_ROWS_H
+#define RESULT_ROWS_H
+
+#include "engine/results/result.h"
+
+/*
+ * A document before and after a change.  A body without bytes: there is no document.  Without metadata, the body is the
+ * whole document.
+ */
+typedef struct ResultStates
+{
+	JsonText	old_metadata;
+	JsonText	old_body;
+	JsonText	metadata;
+	JsonText	body;
+} ResultStates;
+
+typedef struct ResultRows
+{
+	JsonText	rows;			/* JSON: an array of objects with the columns of result_difference() */
+	JsonText	evaluated_at;	/* text of the newest time of evaluation of the new document; empty: none */
+} ResultRows;
+
+/* False with *why when a document is damaged, or when the work costs more than its size allows. */
+extern bool result_rows(Arena *arena, const ResultMapping *mapping, int cluster, const ResultStates *states,
+						ResultRows *rows, const char **why);
+
+/* Only the time. */
+extern bool result_evaluated_at(Arena *arena, const ResultMapping *mapping, JsonText metadata, JsonText body,
+								JsonText *evaluated_at, const char **why);
+
+#endif							/* RESULT_ROWS_H */
