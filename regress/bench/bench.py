@@ -22,7 +22,7 @@ sys.path.insert(0, str(HERE.parent / "http"))
 
 from client import EPHR, PARTIAL, PARTIAL_LIST, POLR, path_of, run, sql_text, until  # noqa: E402
 from conftest import Stack, free_port, stack_command  # noqa: E402
-from fleet import compliance_crd  # noqa: E402
+from fleet import register_compliance  # noqa: E402
 
 SCALE = float(os.environ.get("BENCH_SCALE") or 1)
 WANTED = (os.environ.get("BENCH_ROWS") or "").split()
@@ -565,8 +565,7 @@ def lively(bench):
             FROM generate_series(1, {changed}) n, LATERAL (SELECT pg_temp.generated_pss(n, 'ns-1')::jsonb OFFSET 0) d(document),
                 kube_reports.cluster c, kube_reports.resource_type t
             WHERE c.uid = '{OTHER_CLUSTER}' AND t."group" = 'wgpolicyk8s.io' AND t.kind = 'PolicyReport' AND d.document#>>'{{summary,fail}}' = '0'""")
-    for kind in ("ComplianceCheckResult", "ComplianceRemediation"):
-        bench.database.psql(f"SELECT kube_reports.register_crd({sql_text(compliance_crd(kind))})")
+    register_compliance(bench.database)
     bench.script(f"""
         INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, metadata, body)
             SELECT c.id, t.id, 'openshift-compliance', d.name, (d.metadata || jsonb_build_object('namespace', 'openshift-compliance', 'name', d.name))::kube_reports.report, d.body::kube_reports.report

@@ -35,6 +35,12 @@ def compliance_crd(kind):
                                                      "x-kubernetes-preserve-unknown-fields": True}}}]}}
 
 
+def register_compliance(database):
+    """Only checks have results here: what is asked about remediations is asked of their objects."""
+    for kind, results in (("ComplianceCheckResult", "current"), ("ComplianceRemediation", "none")):
+        database.psql(f"SELECT kube_reports.register_crd({sql_text(compliance_crd(kind))}, '{results}')")
+
+
 def samples(database):
     """The sample reports whose results are current, but for those that say the same in another group."""
     lines = run(["psql", "-X", "-A", "-t", "-q", "-F", "\t", "-v", "ON_ERROR_STOP=1", "-d", database.connection(), "-f",
@@ -91,8 +97,7 @@ def fill(database):
     choice = random.Random(5)
     database.psql("\n".join(f"SELECT kube_reports.register_cluster('{uid}', '{name}');"
                             for uid, name in CLUSTERS.items()))
-    database.psql("\n".join(f"SELECT kube_reports.register_crd({sql_text(compliance_crd(kind))});"
-                            for kind in ("ComplianceCheckResult", "ComplianceRemediation")))
+    register_compliance(database)
     database.psql("INSERT INTO kube_reports.framework_control (framework, control, policy, rule) VALUES ('CIS', "
                   "'1.2.22', 'cis-node', 'xccdf_api-server-audit-log-path'),"
                   " ('CIS', '4.2.6', 'cis-node', 'xccdf_kubelet-enable-protect-kernel-defaults'), ('NSA', 'Pod "

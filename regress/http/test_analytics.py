@@ -15,7 +15,7 @@ import pytest
 
 from client import sql_text, until
 from conftest import TOP, Database
-from fleet import compliance_crd
+from fleet import register_compliance
 
 PROD, STAGING = "00000000-0000-4000-8000-00000000000a", "00000000-0000-4000-8000-00000000000b"
 NAMES = {PROD: "prod", STAGING: "staging"}
@@ -225,8 +225,7 @@ def world(module_stack):
     database = module_stack.database
     for uid, name in NAMES.items():
         database.psql(f"SELECT kube_reports.register_cluster('{uid}', '{name}')")
-    for kind in ("ComplianceCheckResult", "ComplianceRemediation"):
-        database.psql(f"SELECT kube_reports.register_crd({sql_text(compliance_crd(kind))})")
+    register_compliance(database)
     # What is deleted has settled as soon as it is gone.
     database.psql("SELECT kube_reports.set_setting('settle_window', '0')")
     database.psql("INSERT INTO kube_reports.framework_control (framework, control, source, policy, rule) VALUES "

@@ -140,9 +140,9 @@ SELECT count(kube_reports.register_crd(jsonb_build_object('apiVersion', 'apiexte
 				'listKind', k.kind || 'List'),
 			'versions', '[{"name": "v1alpha1", "served": true, "storage": true,
 				"schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]'
-				::jsonb)))) AS types
-	FROM (VALUES ('ComplianceCheckResult', 'compliancecheckresults'),
-		('ComplianceRemediation', 'complianceremediations')) k(kind, plural)
+				::jsonb)), k.results)) AS types
+	FROM (VALUES ('ComplianceCheckResult', 'compliancecheckresults', 'current'),
+		('ComplianceRemediation', 'complianceremediations', 'none')) k(kind, plural, results)
 	WHERE NOT EXISTS (SELECT FROM kube_reports.resource_type t
 		WHERE t."group" = 'compliance.openshift.io' AND t.plural = k.plural) \gset
 CREATE TEMP TABLE compliance_check (name text, severity text, before text, now text, state text);

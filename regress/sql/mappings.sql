@@ -17,7 +17,8 @@ SELECT count(kube_reports.register_crd(pg_temp.crd(k."group", lower(k.kind) || '
 	FROM (VALUES ('compliance.openshift.io', 'ComplianceCheckResult'), ('aquasecurity.github.io', 'ConfigAuditReport'),
 		('aquasecurity.github.io', 'RbacAssessmentReport'),
 		('aquasecurity.github.io', 'InfraAssessmentReport'), ('aquasecurity.github.io', 'VulnerabilityReport'),
-			('example.com', 'Finding')) k("group", kind);
+			('aquasecurity.github.io', 'ExposedSecretReport'), ('aquasecurity.github.io', 'ClusterComplianceReport'),
+			('compliance.openshift.io', 'ComplianceRemediation'), ('example.com', 'Finding')) k("group", kind);
 
 ---- sources ----
 SELECT d.kind, r.source, r.policy, r.status
@@ -74,6 +75,58 @@ SELECT c.document->>'status' AS said, r.status, r.native_status, r.properties
 		LATERAL kube_reports.results((c.document
 			|| '{"apiVersion": "compliance.openshift.io/v1alpha1", "kind": "ComplianceCheckResult"}')::kube_reports.report) r;
 
+SELECT s.state, r.source, r.policy, r.rule, r.category, r.status, r.native_status,
+		kube_reports_internal.excluded_from_score(r.native_status) AS excluded, r.kind, r.name, r.message, r.properties
+	FROM unnest('{Pending,NotApplied,Applied,Outdated,Error,MissingDependencies,NeedsReview,"",NULL,Other}'::text[])
+			WITH ORDINALITY s(state, n),
+		LATERAL kube_reports.results(jsonb_build_object('apiVersion', 'compliance.openshift.io/v1alpha1',
+			'kind', 'ComplianceRemediation', 'metadata', '{"name": "cis-rule-1", "namespace": "openshift-compliance",
+				"labels": {"compliance.openshift.io/scan-name": "cis-node", "compliance.openshift.io/suite": "cis"},
+				"ownerReferences": [{"apiVersion": "compliance.openshift.io/v1alpha1", "kind": "ComplianceCheckResult",
+					"name": "cis-rule", "uid": "1", "controller": true}]}'::jsonb,
+			'spec', '{"apply": false, "type": "Configuration", "current": {"object": {"kind": "MachineConfig",
+				"metadata": {"name": "75-rule"}}}}'::jsonb,
+			'status', jsonb_build_object('applicationState', s.state, 'errorMessage',
+				CASE s.state WHEN 'Error' THEN 'boom' END))::kube_reports.report) r
+	ORDER BY s.n;
+
+---- secrets ----
+SELECT r.source, r.policy, r.category, r.severity, r.status, r.message, r.kind, r.namespace, r.name,
+		r.properties->>'target' AS target, r.properties->>'artifact.tag' AS tag,
+		count(*) OVER () = count(*) FILTER (WHERE r.properties ? 'match') OVER () AS matches
+	FROM kube_reports.results('{"apiVersion": "aquasecurity.github.io/v1alpha1", "kind": "ExposedSecretReport",
+		"metadata": {"name": "r", "namespace": "shop", "labels": {"trivy-operator.resource.kind": "ReplicaSet"},
+			"annotations": {"trivy-operator.resource.name": "a-name-that-is-too-long-for-a-label"}},
+		"report": {"artifact": {"repository": "shop/app", "tag": "v1"}, "updateTimestamp": "2024-01-01T00:00:00Z",
+			"secrets": [
+			{"category": "Stripe", "match": "publishable_key: *****", "ruleID": "stripe-access-token", "severity": "HIGH",
+				"target": "/app/secret.yaml", "title": "Stripe"},
+			{"category": "Stripe", "match": "secret_key: *****", "ruleID": "stripe-access-token", "severity": "CRITICAL",
+				"target": "/app/secret.yaml", "title": "Stripe"}]}}'::kube_reports.report) r;
+
+---- frameworks ----
+SELECT d.what, r.source, r.policy, r.rule, r.category, r.severity, r.status, r.native_status, r.message, r.kind, r.name,
+		r.properties
+	FROM (VALUES
+		('summary', '{"summaryReport": {"id": "nsa", "title": "NSA", "controlCheck": [
+			{"id": "1.0", "name": "Non-root containers", "severity": "MEDIUM", "totalFail": 0},
+			{"id": "1.1", "name": "Immutable file systems", "severity": "LOW", "totalFail": 7},
+			{"id": "1.2", "name": "By hand", "severity": "CRITICAL"}]}}'::jsonb),
+		('all', '{"detailReport": {"id": "nsa", "title": "NSA", "results": [
+			{"id": "1.0", "name": "Passes", "severity": "MEDIUM", "checks": [{"checkID": "KSV012", "success": true}]},
+			{"id": "1.1", "name": "Fails", "severity": "LOW", "checks": [
+				{"checkID": "KSV014", "success": true, "target": "shop/Pod/a"},
+				{"checkID": "KSV014", "success": false, "target": "shop/Pod/b", "messages": ["is writable"],
+					"remediation": "mend it"}]},
+			{"id": "1.2", "name": "By hand", "severity": "CRITICAL", "status": "FAIL", "checks": []},
+			{"id": "1.3", "name": "Nothing found", "severity": "HIGH", "checks": null}]}}'),
+		('nothing yet', '{}')) d(what, status),
+		LATERAL kube_reports.results(jsonb_build_object('apiVersion', 'aquasecurity.github.io/v1alpha1', 'kind',
+			'ClusterComplianceReport', 'metadata', '{"name": "k8s-nsa", "uid": "1"}'::jsonb,
+			'spec', '{"compliance": {"title": "NSA, CISA Hardening"}}'::jsonb,
+			'status', d.status || '{"updateTimestamp": "2024-01-01T00:00:00Z"}')::kube_reports.report) r
+	ORDER BY d.what DESC, r."position";
+
 ---- what a mapping may not say ----
 SELECT kube_reports.set_results_mapping('findings.example.com',
 	'{"list": "$.l", "policy": ".p", "status": {"path": ".s", "map": {"bad": "FAIL", "good": "bogus"}}}');
@@ -81,6 +134,9 @@ SELECT kube_reports.set_results_mapping('findings.example.com',
 	'{"list": "$.l", "policy": ".p", "status": [".s", {"value": "wrong"}, {"path": ".t", "map": {"": ""}}]}');
 SELECT kube_reports.set_results_mapping('findings.example.com',
 	'{"list": "$.l", "policy": ".p", "status": {"path": ".s", "map": {"bad": 1}}}');
+SELECT kube_reports.set_results_mapping('findings.example.com',
+	'{"list": "$.l", "policy": [{"path": ".p", "otherwise": "x"}], "rule": {"path": ".r", "map": {}, "otherwise": 1},
+	"status": {"path": ".s", "map": {"bad": "fail"}, "otherwise": "bogus"}}');
 SELECT kube_reports.set_results_mapping('findings.example.com',
 	'{"list": "$.l", "policy": ".p", "status": ".s"}', 'bogus');
 \echo :LAST_ERROR_SQLSTATE

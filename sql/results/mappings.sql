@@ -120,7 +120,8 @@ CREATE VIEW kube_reports_internal.known_mapping AS
 			"uid": "$.metadata.ownerReferences[0].uid"},
 		{"kind": "$.metadata.labels.trivy-operator\\.resource\\.kind",
 			"namespace": ["$.metadata.labels.trivy-operator\\.resource\\.namespace", "$.metadata.namespace"],
-			"name": "$.metadata.labels.trivy-operator\\.resource\\.name"}
+			"name": ["$.metadata.labels.trivy-operator\\.resource\\.name",
+				"$.metadata.annotations.trivy-operator\\.resource\\.name"]}
 	]
 }$mapping$)) m(mapping)
 	UNION ALL
@@ -154,9 +155,80 @@ CREATE VIEW kube_reports_internal.known_mapping AS
 			"uid": "$.metadata.ownerReferences[0].uid"},
 		{"kind": "$.metadata.labels.trivy-operator\\.resource\\.kind",
 			"namespace": ["$.metadata.labels.trivy-operator\\.resource\\.namespace", "$.metadata.namespace"],
-			"name": "$.metadata.labels.trivy-operator\\.resource\\.name"}
+			"name": ["$.metadata.labels.trivy-operator\\.resource\\.name",
+				"$.metadata.annotations.trivy-operator\\.resource\\.name"]}
 	]
 }$mapping$::jsonb)) m(mapping)
+	UNION ALL
+	-- Trivy: secrets in an image.  A scanner's rule may find several secrets in one file.
+	SELECT t."group", t.plural, 'current', m.mapping::kube_reports.report
+	FROM (VALUES
+		('aquasecurity.github.io', 'exposedsecretreports')) t("group", plural),
+		(VALUES ($mapping${
+	"list": "$.report.secrets",
+	"source": {"value": "Trivy ExposedSecrets"},
+	"policy": ".ruleID",
+	"category": [".category", {"value": "Exposed Secrets"}],
+	"severity": ".severity",
+	"status": {"value": "fail"},
+	"message": ".title",
+	"properties": {
+		"target": ".target",
+		"match": ".match",
+		"artifact.repository": "$.report.artifact.repository",
+		"artifact.tag": "$.report.artifact.tag",
+		"artifact.digest": "$.report.artifact.digest",
+		"registry.server": "$.report.registry.server"
+	},
+	"time": "$.report.updateTimestamp",
+	"key": [".target", ".match"],
+	"subjects": [
+		{"apiVersion": "$.metadata.ownerReferences[?(@.controller==true)].apiVersion",
+			"kind": "$.metadata.ownerReferences[?(@.controller==true)].kind", "namespace": "$.metadata.namespace",
+			"name": "$.metadata.ownerReferences[?(@.controller==true)].name",
+			"uid": "$.metadata.ownerReferences[?(@.controller==true)].uid"},
+		{"apiVersion": "$.metadata.ownerReferences[0].apiVersion", "kind": "$.metadata.ownerReferences[0].kind",
+			"namespace": "$.metadata.namespace", "name": "$.metadata.ownerReferences[0].name",
+			"uid": "$.metadata.ownerReferences[0].uid"},
+		{"kind": "$.metadata.labels.trivy-operator\\.resource\\.kind",
+			"namespace": ["$.metadata.labels.trivy-operator\\.resource\\.namespace", "$.metadata.namespace"],
+			"name": ["$.metadata.labels.trivy-operator\\.resource\\.name",
+				"$.metadata.annotations.trivy-operator\\.resource\\.name"]}
+	]
+}$mapping$)) m(mapping)
+	UNION ALL
+	-- Trivy: controls of a framework.  The details, with the checks of each control, are there if the report is to have
+	-- all; a control without checks has the status that the framework gives it.
+	SELECT t."group", t.plural, 'current', m.mapping::kube_reports.report
+	FROM (VALUES
+		('aquasecurity.github.io', 'clustercompliancereports')) t("group", plural),
+		(VALUES ($mapping${
+	"list": ["$.status.detailReport.results", "$.status.summaryReport.controlCheck"],
+	"source": {"value": "Trivy Compliance"},
+	"policy": "$.metadata.name",
+	"rule": ".id",
+	"category": ["$.spec.compliance.title", "$.status.detailReport.title", "$.status.summaryReport.title"],
+	"severity": ".severity",
+	"status": [
+		{"path": ".checks[?(@.success==false)].success", "map": {"false": "fail"}},
+		{"path": ".checks[0].success", "map": {"true": "pass"}},
+		".status",
+		{"path": ".totalFail", "map": {"0": "pass"}, "otherwise": "fail"}
+	],
+	"message": [".checks[?(@.success==false)].messages[0]", ".name", ".description"],
+	"properties": {
+		"title": ".name",
+		"description": ".description",
+		"totalFail": ".totalFail",
+		"checkID": ".checks[?(@.success==false)].checkID",
+		"remediation": ".checks[?(@.success==false)].remediation",
+		"target": ".checks[?(@.success==false)].target"
+	},
+	"time": "$.status.updateTimestamp",
+	"subjects": [
+		{"apiVersion": "$.apiVersion", "kind": "$.kind", "name": "$.metadata.name", "uid": "$.metadata.uid"}
+	]
+}$mapping$)) m(mapping)
 	UNION ALL
 	-- Compliance Operator: the document itself is the result.
 	SELECT t."group", t.plural, 'current', m.mapping::kube_reports.report
@@ -175,11 +247,48 @@ CREATE VIEW kube_reports_internal.known_mapping AS
 	"properties": {
 		"id": "$.id",
 		"instructions": "$.instructions",
+		"inconsistent-source": "$.metadata.annotations.compliance\\.openshift\\.io/inconsistent-source",
+		"most-common-status": "$.metadata.annotations.compliance\\.openshift\\.io/most-common-status",
+		"error-msg": "$.metadata.annotations.compliance\\.openshift\\.io/error-msg",
 		"automated-remediation": {"path": "$.metadata.labels.compliance\\.openshift\\.io/automated-remediation",
 			"map": {"": "true"}}
 	},
 	"time": ["$.metadata.annotations.compliance\\.openshift\\.io/last-scanned-timestamp",
 		"$.metadata.creationTimestamp"],
+	"subjects": [
+		{"apiVersion": "$.metadata.ownerReferences[?(@.controller==true)].apiVersion",
+			"kind": "$.metadata.ownerReferences[?(@.controller==true)].kind", "namespace": "$.metadata.namespace",
+			"name": "$.metadata.ownerReferences[?(@.controller==true)].name",
+			"uid": "$.metadata.ownerReferences[?(@.controller==true)].uid"},
+		{"apiVersion": "$.metadata.ownerReferences[0].apiVersion", "kind": "$.metadata.ownerReferences[0].kind",
+			"namespace": "$.metadata.namespace", "name": "$.metadata.ownerReferences[0].name",
+			"uid": "$.metadata.ownerReferences[0].uid"}
+	]
+}$mapping$)) m(mapping)
+	UNION ALL
+	-- Compliance Operator: how far a remediation is.  That it is not applied is no failure: its check says what fails.
+	SELECT t."group", t.plural, 'current', m.mapping::kube_reports.report
+	FROM (VALUES
+		('compliance.openshift.io', 'complianceremediations')) t("group", plural),
+		(VALUES ($mapping${
+	"list": "$",
+	"source": {"value": "Compliance Operator Remediation"},
+	"policy": ["$.metadata.labels.compliance\\.openshift\\.io/scan-name", "$.metadata.name"],
+	"rule": "$.metadata.name",
+	"category": "$.metadata.labels.compliance\\.openshift\\.io/suite",
+	"status": [
+		{"path": "$.status.applicationState", "map": {"": "skip", "NotApplied": "skip", "Pending": "skip",
+			"Applied": "pass", "Outdated": "warn", "NeedsReview": "warn", "MissingDependencies": "error",
+			"Error": "error"}},
+		{"value": "skip"}
+	],
+	"message": "$.status.errorMessage",
+	"properties": {
+		"apply": "$.spec.apply",
+		"type": "$.spec.type",
+		"object.kind": "$.spec.current.object.kind",
+		"object.name": "$.spec.current.object.metadata.name"
+	},
 	"subjects": [
 		{"apiVersion": "$.metadata.ownerReferences[?(@.controller==true)].apiVersion",
 			"kind": "$.metadata.ownerReferences[?(@.controller==true)].kind", "namespace": "$.metadata.namespace",

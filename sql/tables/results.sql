@@ -363,9 +363,11 @@ COMMENT ON COLUMN kube_reports_internal.score_daily.namespace
 COMMENT ON COLUMN kube_reports_internal.score_daily.excluded
 	IS 'results that no score counts, whatever status they are mapped to: see excluded_from_score()';
 
+-- The second line has the states of remediations: their checks are what a score counts.
 CREATE FUNCTION kube_reports_internal.excluded_from_score(native_status text) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-RETURN native_status IN ('MANUAL', 'NOT-APPLICABLE', 'INCONSISTENT', 'INFO');
+RETURN native_status IN ('MANUAL', 'NOT-APPLICABLE', 'INCONSISTENT', 'INFO',
+	'NotApplied', 'Pending', 'Applied', 'Outdated', 'NeedsReview', 'MissingDependencies');
 COMMENT ON FUNCTION kube_reports_internal.excluded_from_score(text)
 	IS 'whether a source says with this word that nothing was found out that a score could count';
 

@@ -139,6 +139,8 @@ source_text(Arena *arena, const ResultSource *source, const Place *place, JsonTe
 		{
 			const JsonNode *mapped = json_get_text(source->map, text);
 
+			if (mapped == NULL)
+				mapped = source->otherwise;
 			if (mapped != NULL)
 				text = without_nul(arena, mapped->u.string);
 		}

@@ -4,10 +4,10 @@
  *	  Compiles a mapping, which says where documents have their results.
  *
  * A mapping is an object.  Its members name columns.  The value of a column is
- * a path, an object {"path": ..., "map": {...}} or {"value": ...}, or a list
- * of these; the first list element with a text counts.  A path starts from the
- * document ($), from the result (.) or from the resource (@); the rest is a
- * JSONPath as in printer columns.
+ * a path, an object {"path": ..., "map": {...}, "otherwise": ...} or
+ * {"value": ...}, or a list of these; the first list element with a text
+ * counts.  A path starts from the document ($), from the result (.) or from the
+ * resource (@); the rest is a JSONPath as in printer columns.
  *
  *-------------------------------------------------------------------------
  */
@@ -124,13 +124,15 @@ compile_map(Compiler *compiler, const JsonNode *map, const FieldPath *at)
 static ResultSource *
 compile_alternative(Compiler *compiler, const JsonNode *value, const FieldPath *at)
 {
-	static const char *const members[] = {"path", "map", "value", NULL};
+	static const char *const members[] = {"path", "map", "otherwise", "value", NULL};
 	ResultSource *source = arena_alloc0(compiler->arena, sizeof(ResultSource));
 
 	if (value->kind == JSON_KIND_OBJECT)
 	{
 		const JsonNode *path = json_get(value, "path");
 		const JsonNode *constant = json_get(value, "value");
+		const JsonNode *otherwise = json_get(value, "otherwise");
+		FieldPath	otherwise_at = {at, {"otherwise", 9}, -1, false};
 		FieldPath	path_at = {at, {"path", 4}, -1, false};
 		FieldPath	map_at = {at, {"map", 3}, -1, false};
 		FieldPath	value_at = {at, {"value", 5}, -1, false};
@@ -139,10 +141,17 @@ compile_alternative(Compiler *compiler, const JsonNode *value, const FieldPath *
 		source->map = json_get(value, "map");
 		if ((path == NULL) == (constant == NULL))
 			complain(compiler, at, value, "must have either a path or a value");
+		else if (otherwise != NULL && source->map == NULL)
+			complain(compiler, &otherwise_at, otherwise, "stands beside a map only");
+		else if (otherwise != NULL && otherwise->kind != JSON_KIND_STRING)
+			complain(compiler, &otherwise_at, otherwise, "must be a string");
 		else if (source->map != NULL && !compile_map(compiler, source->map, &map_at))
 			return NULL;
 		else if (path != NULL)
+		{
+			source->otherwise = otherwise;
 			return compile_path(compiler, path, &path_at, source) ? source : NULL;
+		}
 		else if (constant->kind != JSON_KIND_STRING)
 			complain(compiler, &value_at, constant, "must be a string");
 		else if (source->map != NULL)
@@ -277,8 +286,10 @@ check_statuses(Compiler *compiler, const JsonNode *value, const FieldPath *at)
 	const JsonNode *map = json_get(value, "map");
 	FieldPath	value_at = {at, {"value", 5}, -1, false};
 	FieldPath	map_at = {at, {"map", 3}, -1, false};
+	FieldPath	otherwise_at = {at, {"otherwise", 9}, -1, false};
 
 	check_status(compiler, json_get(value, "value"), &value_at);
+	check_status(compiler, json_get(value, "otherwise"), &otherwise_at);
 	for (size_t i = 0; map != NULL && map->kind == JSON_KIND_OBJECT && i < map->u.object.count; i++)
 	{
 		FieldPath	here = {&map_at, map->u.object.members[i].key, -1, true};

@@ -27,6 +27,7 @@ typedef struct ResultSource
 	const JsonPathStep *path;	/* NULL: the start itself */
 	JsonText	constant;
 	const JsonNode *map;		/* replaces words by texts; NULL: none */
+	const JsonNode *otherwise;	/* replaces words that the map does not have; NULL: they stay */
 	struct ResultSource *next;
 } ResultSource;
 
