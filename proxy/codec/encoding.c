@@ -16,6 +16,7 @@
 
 #include <zlib.h>
 
+#include "base/allocate.h"
 #include "codec/yaml_text.h"
 
 #define GZIP_LEVEL 1
@@ -153,10 +154,8 @@ encode_yaml(Arena *arena, JsonText json)
 Encoding *
 encoding_new(bool yaml, bool gzip)
 {
-	Encoding   *encoding = calloc(1, sizeof(Encoding));
+	Encoding   *encoding = allocate(sizeof(Encoding));
 
-	if (encoding == NULL)
-		abort();
 	encoding->yaml = yaml;
 	encoding->gzip = gzip;
 	arena_init(&encoding->held);

@@ -10,15 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void *
-allocate(size_t size)
-{
-	void	   *memory = malloc(size);
-
-	if (memory == NULL)
-		abort();
-	return memory;
-}
+#include "base/allocate.h"
 
 /* jansson 2.14 does not check every allocation: its lexer would read past the end of a buffer that could not grow. */
 void
