@@ -100,7 +100,8 @@ COMMENT ON TYPE kube_reports_internal.derivation
 -- by one (LATERAL ... LIMIT 1) whatever the statistics say.
 CREATE FUNCTION kube_reports_internal.apply_results(lane integer, namespaces text[], names text[],
 	firsts bigint[], lasts bigint[],
-		least_key bigint DEFAULT -9223372036854775808, greatest_key bigint DEFAULT 9223372036854775807) RETURNS void
+		least_key bigint DEFAULT -9223372036854775808, greatest_key bigint DEFAULT 9223372036854775807,
+		prepared text[] DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
@@ -132,13 +133,13 @@ BEGIN
 	END IF;
 
 	WITH entry AS MATERIALIZED (
-		SELECT k.namespace, k.name, k.first IS NULL AS again, k.last AS version, w.actor,
+		SELECT k.namespace, k.name, k.first IS NULL AS again, k.last AS version, k.prepared, w.actor,
 			coalesce(kube_reports_internal.field_hash('actor', w.actor), 0) AS actor_id,
 			b.old_metadata, b.old_body, CASE WHEN n.found THEN n.old_metadata ELSE o.metadata END AS metadata,
 			CASE WHEN n.found THEN n.old_body ELSE o.body END AS body,
 			g.id IS NOT NULL AS known, coalesce(g.id, nextval('kube_reports_internal.origin_id_seq')) AS origin,
 			coalesce(g.first_seen, written_at) AS origin_first_seen
-		FROM unnest(namespaces, names, firsts, lasts) k(namespace, name, first, last)
+		FROM unnest(namespaces, names, firsts, lasts, prepared) k(namespace, name, first, last, prepared)
 			LEFT JOIN LATERAL (SELECT c.old_metadata, c.old_body FROM kube_reports_internal.change c
 				WHERE c.lane = apply_results.lane AND c.version = k.first LIMIT 1) b ON true
 			LEFT JOIN LATERAL (SELECT c.actor FROM kube_reports_internal.change c
@@ -161,7 +162,7 @@ BEGIN
 			e.body IS NULL AS deleted, d.*
 		FROM entry e CROSS JOIN LATERAL kube_reports_internal.result_difference(target.mapping_id,
 			target.mapping, target.cluster_id,
-			e.old_metadata, e.old_body, e.metadata, e.body) d
+			e.old_metadata, e.old_body, e.metadata, e.body, e.prepared) d
 	), difference AS NOT MATERIALIZED (
 		SELECT d.* FROM whole_difference d WHERE d.key BETWEEN least_key AND greatest_key
 	), wanted AS MATERIALIZED (
@@ -398,7 +399,8 @@ BEGIN
 		FROM history h GROUP BY h.origin;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.apply_results(integer, text[], text[], bigint[], bigint[], bigint, bigint)
+COMMENT ON FUNCTION kube_reports_internal.apply_results(integer, text[], text[], bigint[], bigint[], bigint, bigint,
+	text[])
 	IS 'brings results, history and counts of some reports of a lane into step with their documents at their last '
 		'versions: those whose keys are in a range';
 
@@ -452,7 +454,7 @@ COMMENT ON FUNCTION kube_reports_internal.count_restored(integer, text[], text[]
 -- Most writes create reports.  Then all results are new and have no rows and no history.  This function makes the same
 -- rows as apply_results(), without the lookups of old rows.
 CREATE FUNCTION kube_reports_internal.apply_new_results(lane integer, target kube_reports_internal.derivation,
-	written_at timestamptz, namespaces text[], names text[], versions bigint[]) RETURNS void
+	written_at timestamptz, namespaces text[], names text[], versions bigint[], prepared text[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 -- The plan is kept and may have been made for an empty store: probe stored rows by index, hash the statement's own
@@ -467,10 +469,10 @@ BEGIN
 	PERFORM kube_reports.make_history(written_at);
 
 	WITH entry AS MATERIALIZED (
-		SELECT k.namespace, k.name, k.version, c.actor,
+		SELECT k.namespace, k.name, k.version, k.prepared, c.actor,
 			kube_reports_internal.field_hash('actor', c.actor) AS actor_id, o.metadata, o.body,
 			nextval('kube_reports_internal.origin_id_seq') AS origin
-		FROM unnest(namespaces, names, versions) k(namespace, name, version)
+		FROM unnest(namespaces, names, versions, prepared) k(namespace, name, version, prepared)
 			CROSS JOIN LATERAL (SELECT c.actor FROM kube_reports_internal.change c
 				WHERE c.lane = apply_new_results.lane AND c.version = k.version LIMIT 1) c
 			CROSS JOIN LATERAL (SELECT o.metadata, o.body FROM kube_reports.object o
@@ -484,7 +486,7 @@ BEGIN
 			d.message, d.properties, d.exceptions
 		FROM entry e CROSS JOIN LATERAL kube_reports_internal.result_difference(target.mapping_id,
 			target.mapping, target.cluster_id,
-			NULL, NULL, e.metadata, e.body) d
+			NULL, NULL, e.metadata, e.body, e.prepared) d
 	), new_origin AS (
 		INSERT INTO kube_reports_internal.origin (id, first_seen, cluster_id, resource_type, namespace, name)
 			SELECT e.origin, written_at, target.cluster_id, target.resource_type, e.namespace, e.name
@@ -548,12 +550,12 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.apply_new_results(integer, kube_reports_internal.derivation, timestamptz,
-	text[], text[], bigint[])
+	text[], text[], bigint[], text[])
 	IS 'apply_results() of reports that have just been created and that no origin is known of; the type''s results are '
 		'current';
 
-CREATE FUNCTION kube_reports_internal.record_results(lane integer, after_version bigint, postpone boolean DEFAULT false)
-	RETURNS bigint
+CREATE FUNCTION kube_reports_internal.record_results(lane integer, after_version bigint,
+	postpone boolean DEFAULT false, versions bigint[] DEFAULT NULL, prepared text[] DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 -- The plan is kept for weeks and may have been made while the tables were empty: use indexes.
@@ -568,8 +570,12 @@ DECLARE
 	max_changes CONSTANT integer := 256;
 	costly CONSTANT integer := kube_reports_internal.costly_bytes();
 	first_version CONSTANT bigint := after_version;
+	-- Without the engine, results are those that the proxy has prepared.
+	engine CONSTANT boolean := kube_reports_internal.variant() = 'c';
 	target		kube_reports_internal.derivation;
 	step		record;
+	given		bigint[];
+	step_prepared text[];
 BEGIN
 	SELECT l.cluster_id, l.resource_type, t.mapping_id, t.mapping, b.restoring IS TRUE AS restoring,
 			b.lane IS NULL AND NOT EXISTS (SELECT FROM kube_reports_internal.import_time i WHERE i.lane = l.id) AS usual
@@ -581,6 +587,10 @@ BEGIN
 		RETURN after_version;
 	END IF;
 	postpone := postpone AND NOT target.restoring;
+	IF NOT engine THEN
+		SELECT array_agg(p.version) INTO given FROM unnest(versions, prepared) p(version, rows)
+			WHERE p.rows IS NOT NULL AND NOT target.restoring;
+	END IF;
 	LOOP
 		-- Several changes of one report count as one change: from the state before the first to the current state.
 		WITH changed AS (
@@ -602,7 +612,8 @@ BEGIN
 						AND o.namespace = c.namespace AND o.name = c.name LIMIT 1) o ON true
 		), sorted AS (
 			-- Many small reports in one batch cost as much as a large report.
-			SELECT s.*, s.waits OR s.size > costly OR sum(s.size) OVER (ORDER BY s.last) > 4 * costly AS later
+			SELECT s.*, s.waits OR s.size > costly OR sum(s.size) OVER (ORDER BY s.last) > 4 * costly
+					OR NOT engine AND (s.first <> s.last OR NOT s.last = ANY (coalesce(given, '{}'))) AS later
 				FROM sized s
 		)
 		SELECT array_agg(k.namespace ORDER BY k.last) FILTER (WHERE NOT k.later) AS namespaces,
@@ -625,10 +636,14 @@ BEGIN
 				FROM unnest(step.later_namespaces, step.later_names, step.later_firsts) k(namespace, name, first)
 				WHERE NOT EXISTS (SELECT FROM kube_reports_internal.result_pending p
 					WHERE p.lane = record_results.lane AND p.namespace = k.namespace AND p.name = k.name);
-			IF NOT postpone THEN
+			IF engine AND NOT postpone THEN
 				PERFORM kube_reports_internal.finish_pending(record_results.lane, k.namespace, k.name)
 					FROM unnest(step.later_namespaces, step.later_names) k(namespace, name);
 			END IF;
+		END IF;
+		IF NOT engine THEN
+			step_prepared := ARRAY(SELECT p.rows FROM unnest(step.lasts) WITH ORDINALITY k(version, n)
+				JOIN unnest(versions, prepared) p(version, rows) ON p.version = k.version ORDER BY k.n);
 		END IF;
 		IF step.names IS NULL THEN
 			NULL;
@@ -636,11 +651,11 @@ BEGIN
 			PERFORM kube_reports_internal.apply_new_results(record_results.lane, target,
 				coalesce((SELECT i.at FROM kube_reports_internal.import_time i
 					WHERE NOT target.usual AND i.lane = record_results.lane), step.at),
-				step.namespaces, step.names, step.lasts);
+				step.namespaces, step.names, step.lasts, step_prepared);
 		ELSIF NOT target.usual OR NOT kube_reports_internal.revise_results(record_results.lane, target, step.at,
-			step.namespaces, step.names, step.firsts, step.lasts) THEN
+			step.namespaces, step.names, step.firsts, step.lasts, step_prepared) THEN
 			PERFORM kube_reports_internal.apply_results(record_results.lane, step.namespaces, step.names,
-				step.firsts, step.lasts);
+				step.firsts, step.lasts, prepared => step_prepared);
 		END IF;
 		after_version := step.last;
 		EXIT WHEN step.changes < max_changes;
@@ -653,10 +668,11 @@ BEGIN
 	RETURN after_version;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.record_results(integer, bigint, boolean)
+COMMENT ON FUNCTION kube_reports_internal.record_results(integer, bigint, boolean, bigint[], text[])
 	IS 'to be called by whoever has logged changes of a lane, in the same transaction, with the lane''s lock held; '
 		'does nothing unless the type''s results are current; returns the last version looked at. postpone: results of '
-		'what costs much follow, in result_pending';
+		'what costs much follow, in result_pending. versions, prepared: what the proxy has computed for which change, '
+		'see result_difference(); without the engine, results that nobody has prepared follow as well';
 
 ---- pending results ----
 

@@ -32,7 +32,9 @@ COMMENT ON TYPE kube_reports_internal.revised_result IS 'a stored result and wha
 
 -- The caller holds the lane's lock, so that the rows stay where they were found.
 CREATE FUNCTION kube_reports_internal.revise_results(lane integer, target kube_reports_internal.derivation,
-	written_at timestamptz, namespaces text[], names text[], firsts bigint[], lasts bigint[]) RETURNS boolean
+	written_at timestamptz, namespaces text[], names text[], firsts bigint[], lasts bigint[],
+	prepared text[] DEFAULT NULL)
+	RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 -- The plan is kept and may have been made for an empty store: probe stored rows by index.
@@ -66,7 +68,7 @@ BEGIN
 			bool_or((r.criterion, r.subject, r.status, r.native_status)
 				<> (d.criterion, d.subject, d.status, d.native_status)) AS counts
 		INTO found
-		FROM unnest(namespaces, names, firsts, lasts) k(namespace, name, first, last)
+		FROM unnest(namespaces, names, firsts, lasts, prepared) k(namespace, name, first, last, prepared)
 			LEFT JOIN LATERAL (SELECT kube_reports_internal.field_hash('actor', c.actor) AS actor_id,
 					c.old_metadata, c.old_body FROM kube_reports_internal.change c
 				WHERE c.lane = revise_results.lane AND c.version = k.last LIMIT 1) c ON true
@@ -77,7 +79,7 @@ BEGIN
 				WHERE g.cluster_id = target.cluster_id AND g.resource_type = target.resource_type
 					AND g.namespace = k.namespace AND g.name = k.name LIMIT 1) g ON true
 			LEFT JOIN LATERAL kube_reports_internal.result_difference(target.mapping_id, target.mapping,
-				target.cluster_id, c.old_metadata, c.old_body, o.metadata, o.body) d ON true
+				target.cluster_id, c.old_metadata, c.old_body, o.metadata, o.body, k.prepared) d ON true
 			LEFT JOIN LATERAL (SELECT r.ctid AS place, r.* FROM kube_reports_internal.result r
 				WHERE r.origin = g.id AND r.key = d.key LIMIT 1) r ON true;
 	IF NOT found.fits THEN
@@ -126,6 +128,6 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.revise_results(integer, kube_reports_internal.derivation, timestamptz, text[],
-	text[], bigint[], bigint[])
+	text[], bigint[], bigint[], text[])
 	IS 'apply_results() of reports whose updates let no result appear or go, with texts that are known; false: they '
 		'are others, and nothing was done';

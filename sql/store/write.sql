@@ -72,10 +72,162 @@ RETURN 262144;
 COMMENT ON FUNCTION kube_reports_internal.costly_bytes()
 	IS 'documents that are larger cost much: nobody else''s write waits for them';
 
--- All decisions are made before the lane is locked, on the state at that time.  The lock keeps all other writers of the
--- lane waiting, so under the lock only this is checked: whether the state is still the same.  A request whose object
--- has changed is decided again.  Plans are made once per session, perhaps while the tables are empty, and must stay
--- good when the tables are large: hence the settings.
+-- From here on the text is the same whoever has decided: the engine in the backend (requests and bodies are given) or in
+-- the proxy (they are null).  All decisions are made before the lane is locked, on the state at that time.  The lock
+-- keeps all other writers of the lane waiting, so under the lock only this is checked: whether the state is still the
+-- same.  A request whose object has changed is decided again, here or by the proxy.  The settings of the callers hold.
+CREATE FUNCTION kube_reports_internal.commit_decided(cluster_id integer, type_id integer, lane integer, floor bigint,
+	mapping_id bigint, mapping kube_reports.report, fill_summary boolean, aggregated boolean, storing boolean,
+	alone boolean, outcomes kube_reports_internal.admitted[], definitions bigint[], bases bigint[], times timestamptz[],
+	namespace_uids text[], requests text[] DEFAULT NULL, bodies bytea[] DEFAULT NULL, prepared text[] DEFAULT NULL,
+		OUT codes integer[], OUT retry_afters integer[], OUT warnings text[], OUT replies bytea[],
+		OUT versions bigint[])
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+	costly CONSTANT integer := kube_reports_internal.costly_bytes();
+	written_at	timestamptz;
+	newest		bigint;
+	first_version bigint;
+	recorded	bigint;
+BEGIN
+	-- A batch that stores nothing takes no lock.
+	IF storing THEN
+		PERFORM kube_reports_internal.lock_store_shared();
+		PERFORM kube_reports_internal.lock_lane(commit_decided.lane);
+		-- In statements of their own: these see what was written before the lock was got.
+		SELECT max(c.version), kube_reports_internal.lane_time(commit_decided.lane) INTO newest, written_at
+			FROM kube_reports_internal.change c WHERE c.lane = commit_decided.lane;
+		-- Between statements of DML in one transaction: record their changes now, so that nothing is recorded twice.
+		recorded := nullif(current_setting('kube_reports_internal.recorded', true), '')::bigint;
+		IF recorded IS NOT NULL THEN
+			PERFORM kube_reports_internal.record_dml();
+		END IF;
+	END IF;
+	PERFORM set_config('kube_reports_internal.api_write', 'on', true);
+
+	-- The ctid of a row stays valid: nobody else writes to the lane while its lock is held.
+	WITH item AS MATERIALIZED (
+		SELECT i.position, i.request, i.document, i.definition_id, v.definition,
+			i.action, i.code, i.namespace, i.name, i.uid, i.metadata, i.body, i.versioned, i.status, i.transform,
+			i.retry_after, i.warnings, i.actor, i.evaluated_at, i.namespace_uid,
+			o.place, CASE WHEN i.action = 'n' THEN i.base ELSE o.version END AS old_version,
+				o.metadata AS old_metadata, o.body AS old_body,
+			i.action <> 'n' AND o.version IS DISTINCT FROM i.base AS lost,
+			greatest(kube_reports.document_size(o.metadata) + kube_reports.document_size(o.body),
+				octet_length(i.document)) > costly AS costs
+		FROM ROWS FROM (unnest(requests), unnest(bodies), unnest(definitions), unnest(bases),
+			unnest(times), unnest(namespace_uids), unnest(outcomes))
+				WITH ORDINALITY i(request, document, definition_id, base, evaluated_at, namespace_uid,
+					action, code, namespace, name, uid, metadata, body, versioned, status, transform,
+					retry_after, warnings, actor, position)
+			JOIN kube_reports_internal.resource_version v ON v.id = i.definition_id
+			LEFT JOIN LATERAL (SELECT o.ctid AS place, o.version, o.metadata, o.body FROM kube_reports.object o
+				WHERE o.cluster_id = commit_decided.cluster_id AND o.resource_type = type_id
+					AND o.namespace = i.namespace AND o.name = i.name AND i.action <> 'n'
+				LIMIT 1) o ON true
+	), decided AS MATERIALIZED (
+		SELECT i.position, i.definition_id, i.definition, i.namespace, i.name, i.actor,
+			i.place, i.old_version, i.old_metadata, i.old_body,
+			CASE WHEN m.code IS NOT NULL THEN 'n' ELSE coalesce(d.action, i.action) END AS action,
+			coalesce(m.code, d.code, i.code) AS code, coalesce(d.uid, i.uid) AS uid,
+			CASE WHEN d.action IS NULL THEN i.metadata ELSE d.metadata END AS metadata,
+			CASE WHEN d.action IS NULL THEN i.body ELSE d.body END AS body,
+			coalesce(d.versioned, i.versioned) AS versioned,
+			CASE WHEN m.code IS NOT NULL THEN ''::bytea WHEN d.action IS NULL THEN i.status ELSE d.status END AS status,
+			coalesce(d.transform, i.transform) AS transform,
+			coalesce(d.retry_after, i.retry_after) AS retry_after,
+			CASE WHEN d.action IS NULL THEN i.warnings ELSE d.warnings END AS warnings,
+			CASE WHEN d.action IS NULL THEN i.evaluated_at WHEN d.action IN ('i', 'u') THEN
+				kube_reports_internal.evaluated_at(mapping_id, mapping, d.metadata, d.body) END AS
+					evaluated_at
+		FROM item i
+			LEFT JOIN LATERAL (SELECT * FROM kube_reports_internal.write_decide(i.definition_id,
+				i.definition, i.request, i.document,
+					i.old_metadata, i.old_body, i.old_version, fill_summary)
+				WHERE i.lost AND i.request IS NOT NULL AND (alone IS NULL OR i.costs IS NOT TRUE) OFFSET 0) d ON true
+			-- An expensive request whose object has changed is not decided here.  The sweep of a dead namespace takes
+			-- the lane's lock after the namespace was marked: see store/namespaces.sql.
+			LEFT JOIN LATERAL (SELECT CASE WHEN NOT i.lost OR d.action IS NOT NULL THEN 0
+					WHEN i.request IS NULL THEN -2 ELSE -1 END AS code
+				WHERE i.lost AND d.action IS NULL
+					OR coalesce(d.action, i.action) = 'i' AND i.namespace_uid IS NOT NULL
+					AND NOT EXISTS (SELECT FROM kube_reports_internal.namespace s
+						WHERE s.cluster_id = commit_decided.cluster_id AND s.name = i.namespace
+							AND s.uid = i.namespace_uid AND s.state = 'active') OFFSET 0) m ON true
+	), numbered AS MATERIALIZED (
+		SELECT s.*, CASE WHEN s.action <> 'n' THEN nextval('kube_reports_internal.version_seq') END AS version
+		FROM (SELECT * FROM decided ORDER BY position) s
+	), inserted AS (
+		INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, uid, version,
+			metadata, body, evaluated_at)
+			SELECT commit_decided.cluster_id, type_id, n.namespace, n.name, n.uid, n.version,
+				n.metadata, n.body, n.evaluated_at
+			FROM numbered n WHERE n.action = 'i'
+	), updated AS (
+		UPDATE kube_reports.object o SET version = n.version, metadata = n.metadata, body = n.body,
+			evaluated_at = n.evaluated_at
+			FROM numbered n WHERE n.action = 'u' AND o.ctid = n.place
+	), deleted AS (
+		DELETE FROM kube_reports.object o USING numbered n
+			WHERE n.action = 'd' AND o.ctid = n.place
+	), logged AS (
+		INSERT INTO kube_reports_internal.change (lane, version, operation, namespace, name, at, actor, old_version,
+			old_metadata, old_body)
+			SELECT commit_decided.lane, n.version, CASE n.action WHEN 'i' THEN 'A' WHEN 'u' THEN 'M' ELSE 'D' END,
+				n.namespace, n.name, written_at, coalesce(n.actor, session_user), n.old_version,
+					n.old_metadata, n.old_body
+			FROM numbered n WHERE n.action <> 'n'
+	)
+	-- When an update removes the last finalizer and so deletes the object, the answer shows the object's last version.
+	-- The Status of a deletion has the version of the deletion (DEL-11).
+	SELECT array_agg(n.code ORDER BY n.position),
+			array_agg(coalesce(n.retry_after, 0) ORDER BY n.position),
+			array_agg(array_to_string(n.warnings, E'\n') ORDER BY n.position),
+			array_agg(coalesce(n.status, CASE WHEN requests IS NOT NULL THEN
+				kube_reports_internal.render_object(n.definition_id, n.definition, n.transform, n.metadata, n.body,
+					CASE WHEN n.versioned THEN CASE WHEN n.action = 'd'
+						AND NOT starts_with(n.transform, 'deleted') THEN n.old_version
+						ELSE coalesce(n.version, n.old_version) END END) END)
+					ORDER BY n.position),
+			array_agg(coalesce(n.version, n.old_version, 0) ORDER BY n.position),
+			min(n.version)
+		INTO codes, retry_afters, warnings, replies, versions, first_version
+		FROM numbered n;
+
+	PERFORM set_config('kube_reports_internal.api_write', '', true);
+	-- Catches a sequence that was cached, restarted or restored: a version must never go back.
+	newest := greatest(newest, commit_decided.floor);
+	IF first_version <= newest THEN
+		RAISE EXCEPTION 'version % is not above % in lane %', first_version, newest, commit_decided.lane
+			USING ERRCODE = 'data_corrupted', HINT = 'Call kube_reports.new_incarnation().';
+	END IF;
+	IF mapping_id IS NOT NULL AND first_version IS NOT NULL THEN
+		PERFORM kube_reports_internal.record_results(commit_decided.lane, first_version - 1, alone IS NOT NULL,
+			versions, prepared);
+	END IF;
+	IF aggregated AND first_version IS NOT NULL THEN
+		PERFORM kube_reports_internal.queue_aggregation(commit_decided.lane, first_version - 1);
+	END IF;
+
+	IF recorded IS NOT NULL THEN
+		PERFORM set_config('kube_reports_internal.recorded',
+			greatest(current_setting('kube_reports_internal.recorded')::bigint,
+			(SELECT max(v.version) FROM unnest(versions) v(version)))::text, true);
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.commit_decided(integer, integer, integer, bigint, bigint, kube_reports.report,
+	boolean, boolean, boolean, boolean, kube_reports_internal.admitted[], bigint[], bigint[], timestamptz[], text[],
+	text[], bytea[], text[])
+	IS 'stores and logs what was decided on the versions in bases (null: there was no object), under the lane''s lock; '
+		'storing: there is anything to store. Without requests and bodies nothing is decided again: the code of what '
+		'was decided on another version is -2. prepared: see result_difference()';
+
+-- Plans are made once per session, perhaps while the tables are empty, and must stay good when the tables are large:
+-- hence the settings.
 CREATE FUNCTION kube_reports_internal.write_batch(cluster uuid, requests text[], bodies bytea[],
 	attempts integer DEFAULT 8,
 		alone boolean DEFAULT NULL, caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
@@ -101,11 +253,9 @@ DECLARE
 	bases		bigint[];
 	times		timestamptz[];
 	inserting	boolean[];
+	namespace_uids text[];
 	storing		boolean;
-	written_at	timestamptz;
-	newest		bigint;
-	first_version bigint;
-	recorded	bigint;
+	done		record;
 	taken		integer[];
 	again		record;
 BEGIN
@@ -133,8 +283,9 @@ BEGIN
 				THEN kube_reports_internal.prepare_results(target.mapping_id, target.mapping, target.cluster_id, o.metadata,
 					o.body, coalesce(d.metadata, a.metadata), coalesce(d.body, a.body)) END ORDER BY i.position),
 			array_agg(coalesce(a.action = 'i', false) ORDER BY i.position),
+			array_agg(r.asked->>'namespaceUid' ORDER BY i.position),
 			bool_or(NOT c.costs AND coalesce(d.action, a.action) <> 'n')
-		INTO outcomes, definitions, bases, times, inserting, storing
+		INTO outcomes, definitions, bases, times, inserting, namespace_uids, storing
 		FROM ROWS FROM (unnest(requests), unnest(bodies)) WITH ORDINALITY i(request, document, position)
 			CROSS JOIN LATERAL (SELECT CASE WHEN i.position = 1 THEN first
 				ELSE i.request::jsonb END AS asked OFFSET 0) r
@@ -162,129 +313,15 @@ BEGIN
 		RAISE EXCEPTION 'a batch must be of one type' USING ERRCODE = 'invalid_parameter_value';
 	END IF;
 
-	-- A batch that stores nothing takes no lock.
-	IF storing THEN
-		PERFORM kube_reports_internal.lock_store_shared();
-		PERFORM kube_reports_internal.lock_lane(target.lane);
-		-- In statements of their own: these see what was written before the lock was got.
-		SELECT max(c.version), kube_reports_internal.lane_time(target.lane) INTO newest, written_at
-			FROM kube_reports_internal.change c WHERE c.lane = target.lane;
-		-- Between statements of DML in one transaction: record their changes now, so that nothing is recorded twice.
-		recorded := nullif(current_setting('kube_reports_internal.recorded', true), '')::bigint;
-		IF recorded IS NOT NULL THEN
-			PERFORM kube_reports_internal.record_dml();
-		END IF;
-	END IF;
-	PERFORM set_config('kube_reports_internal.api_write', 'on', true);
-
-	-- The ctid of a row stays valid: nobody else writes to the lane while its lock is held.
-	WITH item AS MATERIALIZED (
-		SELECT i.position, i.request, i.document, i.definition_id, v.definition,
-			i.action, i.code, i.namespace, i.name, i.uid, i.metadata, i.body, i.versioned, i.status, i.transform,
-			i.retry_after, i.warnings, i.actor, i.evaluated_at,
-			o.place, CASE WHEN i.action = 'n' THEN i.base ELSE o.version END AS old_version,
-				o.metadata AS old_metadata, o.body AS old_body,
-			i.action <> 'n' AND o.version IS DISTINCT FROM i.base AS lost,
-			greatest(kube_reports.document_size(o.metadata) + kube_reports.document_size(o.body),
-				octet_length(i.document)) > costly AS costs
-		FROM ROWS FROM (unnest(requests), unnest(bodies), unnest(definitions), unnest(bases),
-			unnest(times), unnest(outcomes))
-				WITH ORDINALITY i(request, document, definition_id, base, evaluated_at,
-					action, code, namespace, name, uid, metadata, body, versioned, status, transform,
-					retry_after, warnings, actor, position)
-			JOIN kube_reports_internal.resource_version v ON v.id = i.definition_id
-			LEFT JOIN LATERAL (SELECT o.ctid AS place, o.version, o.metadata, o.body FROM kube_reports.object o
-				WHERE o.cluster_id = target.cluster_id AND o.resource_type = target.type_id
-					AND o.namespace = i.namespace AND o.name = i.name AND i.action <> 'n'
-				LIMIT 1) o ON true
-	), decided AS MATERIALIZED (
-		SELECT i.position, i.definition_id, i.definition, i.namespace, i.name, i.actor,
-			i.place, i.old_version, i.old_metadata, i.old_body,
-			CASE WHEN m.code IS NOT NULL THEN 'n' ELSE coalesce(d.action, i.action) END AS action,
-			coalesce(m.code, d.code, i.code) AS code, coalesce(d.uid, i.uid) AS uid,
-			CASE WHEN d.action IS NULL THEN i.metadata ELSE d.metadata END AS metadata,
-			CASE WHEN d.action IS NULL THEN i.body ELSE d.body END AS body,
-			coalesce(d.versioned, i.versioned) AS versioned,
-			CASE WHEN m.code IS NOT NULL THEN ''::bytea WHEN d.action IS NULL THEN i.status ELSE d.status END AS status,
-			coalesce(d.transform, i.transform) AS transform,
-			coalesce(d.retry_after, i.retry_after) AS retry_after,
-			CASE WHEN d.action IS NULL THEN i.warnings ELSE d.warnings END AS warnings,
-			CASE WHEN d.action IS NULL THEN i.evaluated_at WHEN d.action IN ('i', 'u') THEN
-				kube_reports_internal.evaluated_at(target.mapping_id, target.mapping, d.metadata, d.body) END AS
-					evaluated_at
-		FROM item i
-			LEFT JOIN LATERAL (SELECT * FROM kube_reports_internal.write_decide(i.definition_id,
-				i.definition, i.request, i.document,
-					i.old_metadata, i.old_body, i.old_version, target.fill_summary)
-				WHERE i.lost AND (alone IS NULL OR i.costs IS NOT TRUE) OFFSET 0) d ON true
-			-- An expensive request whose object has changed is not decided here.  The sweep of a dead namespace takes
-			-- the lane's lock after the namespace was marked: see store/namespaces.sql.
-			LEFT JOIN LATERAL (SELECT CASE WHEN i.lost AND d.action IS NULL THEN -1 ELSE 0 END AS code
-				WHERE i.lost AND d.action IS NULL
-					OR coalesce(d.action, i.action) = 'i' AND i.request::jsonb ? 'namespaceUid'
-					AND NOT EXISTS (SELECT FROM kube_reports_internal.namespace s
-						WHERE s.cluster_id = target.cluster_id AND s.name = i.namespace
-							AND s.uid = i.request::jsonb->>'namespaceUid' AND s.state = 'active') OFFSET 0) m ON true
-	), numbered AS MATERIALIZED (
-		SELECT s.*, CASE WHEN s.action <> 'n' THEN nextval('kube_reports_internal.version_seq') END AS version
-		FROM (SELECT * FROM decided ORDER BY position) s
-	), inserted AS (
-		INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, uid, version,
-			metadata, body, evaluated_at)
-			SELECT target.cluster_id, target.type_id, n.namespace, n.name, n.uid, n.version,
-				n.metadata, n.body, n.evaluated_at
-			FROM numbered n WHERE n.action = 'i'
-	), updated AS (
-		UPDATE kube_reports.object o SET version = n.version, metadata = n.metadata, body = n.body,
-			evaluated_at = n.evaluated_at
-			FROM numbered n WHERE n.action = 'u' AND o.ctid = n.place
-	), deleted AS (
-		DELETE FROM kube_reports.object o USING numbered n
-			WHERE n.action = 'd' AND o.ctid = n.place
-	), logged AS (
-		INSERT INTO kube_reports_internal.change (lane, version, operation, namespace, name, at, actor, old_version,
-			old_metadata, old_body)
-			SELECT target.lane, n.version, CASE n.action WHEN 'i' THEN 'A' WHEN 'u' THEN 'M' ELSE 'D' END,
-				n.namespace, n.name, written_at, coalesce(n.actor, session_user), n.old_version,
-					n.old_metadata, n.old_body
-			FROM numbered n WHERE n.action <> 'n'
-	)
-	-- When an update removes the last finalizer and so deletes the object, the answer shows the object's last version.
-	-- The Status of a deletion has the version of the deletion (DEL-11).
-	SELECT array_agg(n.code ORDER BY n.position),
-			array_agg('application/json'::text ORDER BY n.position),
-			array_agg(coalesce(n.retry_after, 0) ORDER BY n.position),
-			array_agg(array_to_string(n.warnings, E'\n') ORDER BY n.position),
-			array_agg(coalesce(n.status, kube_reports_internal.render_object(n.definition_id, n.definition,
-				n.transform, n.metadata, n.body,
-				CASE WHEN n.versioned THEN CASE WHEN n.action = 'd'
-					AND NOT starts_with(n.transform, 'deleted') THEN n.old_version
-					ELSE coalesce(n.version, n.old_version) END END))
-					ORDER BY n.position),
-			array_agg(coalesce(n.version, n.old_version, 0) ORDER BY n.position),
-			min(n.version)
-		INTO codes, content_types, retry_afters, warnings, replies, versions, first_version
-		FROM numbered n;
-
-	PERFORM set_config('kube_reports_internal.api_write', '', true);
-	-- Catches a sequence that was cached, restarted or restored: a version must never go back.
-	newest := greatest(newest, target.floor);
-	IF first_version <= newest THEN
-		RAISE EXCEPTION 'version % is not above % in lane %', first_version, newest, target.lane
-			USING ERRCODE = 'data_corrupted', HINT = 'Call kube_reports.new_incarnation().';
-	END IF;
-	IF target.mapping_id IS NOT NULL AND first_version IS NOT NULL THEN
-		PERFORM kube_reports_internal.record_results(target.lane, first_version - 1, alone IS NOT NULL);
-	END IF;
-	IF target.aggregated AND first_version IS NOT NULL THEN
-		PERFORM kube_reports_internal.queue_aggregation(target.lane, first_version - 1);
-	END IF;
-
-	IF recorded IS NOT NULL THEN
-		PERFORM set_config('kube_reports_internal.recorded',
-			greatest(current_setting('kube_reports_internal.recorded')::bigint,
-			(SELECT max(v.version) FROM unnest(versions) v(version)))::text, true);
-	END IF;
+	SELECT * INTO done FROM kube_reports_internal.commit_decided(target.cluster_id, target.type_id, target.lane,
+		target.floor, target.mapping_id, target.mapping, target.fill_summary, target.aggregated, storing, alone,
+		outcomes, definitions, bases, times, namespace_uids, requests, bodies);
+	codes := done.codes;
+	content_types := array_fill('application/json'::text, ARRAY[cardinality(codes)]);
+	retry_afters := done.retry_afters;
+	warnings := done.warnings;
+	replies := done.replies;
+	versions := done.versions;
 
 	-- A generated name that was taken is not the client's fault: try another name.
 	IF 409 = ANY (codes) AND attempts > 1 THEN
@@ -334,6 +371,146 @@ COMMENT ON PROCEDURE kube_reports_internal.api_write(uuid, text[], bytea[], bool
 	IS 'write_batch() in a transaction of its own: when it returns, the answers are durable. alone: false for a batch '
 		'that others may wait for; what costs much is then not done, and has code -1. true for one of its own; of what '
 		'somebody else has changed meanwhile the code is -1, too. Results of what costs much follow: see catch_up()';
+
+---- the dialogue of a proxy that decides ----
+
+-- In the SQL variant the proxy runs the engine.  It loads what its batch needs (creates need nothing), decides, and
+-- commits.  What was decided on another version comes back with the state that the proxy then decides on.
+CREATE FUNCTION kube_reports_internal.api_load(cluster uuid, "group" text, version text, resource text,
+	namespaces text[], names text[], alone boolean,
+		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
+		OUT "position" integer, OUT stored_version bigint, OUT metadata text, OUT body text)
+	RETURNS SETOF record
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+-- The plan is kept for weeks and may have been made while the tables were empty: use indexes.
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+	target		record;
+BEGIN
+	SELECT * INTO target FROM kube_reports_internal.resolve(cluster, api_load."group", api_load.version,
+		api_load.resource, caller);
+	IF NOT FOUND THEN
+		RETURN QUERY SELECT 0, 0::bigint, NULL::text,
+			convert_from(kube_reports_internal.not_served_document(cluster, caller), 'UTF8');
+		RETURN;
+	END IF;
+	RETURN QUERY SELECT k.position::integer, o.version,
+			CASE WHEN NOT c.costs THEN o.metadata::text END, CASE WHEN NOT c.costs THEN o.body::text END
+		FROM ROWS FROM (unnest(namespaces), unnest(names)) WITH ORDINALITY k(namespace, name, position)
+			CROSS JOIN LATERAL (SELECT o.version, o.metadata, o.body FROM kube_reports.object o
+				WHERE o.cluster_id = target.cluster_id AND o.resource_type = target.type_id
+					AND o.namespace = k.namespace AND o.name = k.name LIMIT 1) o
+			CROSS JOIN LATERAL (SELECT NOT alone AND kube_reports.document_size(o.metadata)
+				+ kube_reports.document_size(o.body) > kube_reports_internal.costly_bytes() AS costs OFFSET 0) c;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.api_load(uuid, text, text, text, text[], text[], boolean,
+	kube_reports_internal.caller)
+	IS 'those objects of a type that are there, by their positions in the arrays; documents null: the object costs much, '
+		'and others may wait for this batch (alone false). Position 0: the type is not served, and body is the Status';
+
+CREATE FUNCTION kube_reports_internal.commit_batch(cluster uuid, "group" text, version text, resource text,
+	alone boolean, mapping_id bigint, fill_summary boolean, definitions bigint[], actions text[], namespaces text[],
+	names text[], uids text[], metadatas text[], bodies text[], bases bigint[], times timestamptz[], actors text[],
+	namespace_uids text[], prepared text[],
+		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
+		OUT codes integer[], OUT versions bigint[], OUT stored_versions bigint[], OUT stored_metadatas text[],
+		OUT stored_bodies text[], OUT status bytea)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET jit = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET lock_timeout = '2s'
+AS $$
+DECLARE
+	target		record;
+	outcomes	kube_reports_internal.admitted[];
+	done		record;
+BEGIN
+	-- Nobody changes the registry from here on.
+	PERFORM kube_reports_internal.require_read_committed(), kube_reports_internal.commit_durably(),
+		kube_reports_internal.lock_store_shared();
+	SELECT * INTO target FROM kube_reports_internal.resolve(cluster, commit_batch."group", commit_batch.version,
+		commit_batch.resource, caller);
+	IF NOT FOUND THEN
+		status := kube_reports_internal.not_served_document(cluster, caller);
+		RETURN;
+	END IF;
+	IF target.mapping_id IS DISTINCT FROM commit_batch.mapping_id
+		OR target.fill_summary IS DISTINCT FROM commit_batch.fill_summary
+		OR EXISTS (SELECT FROM unnest(definitions) d(id)
+			WHERE NOT EXISTS (SELECT FROM kube_reports_internal.resource_version v
+				WHERE v.id = d.id AND v.resource_type = target.type_id OFFSET 0)) THEN
+		codes := array_fill(-3, ARRAY[cardinality(actions)]);
+		RETURN;
+	END IF;
+	SELECT array_agg(ROW(i.action, 200, i.namespace, i.name, i.uid, i.metadata, i.body, true, NULL, '', 0, NULL,
+			i.actor)::kube_reports_internal.admitted ORDER BY i.position)
+		INTO outcomes
+		FROM ROWS FROM (unnest(actions), unnest(namespaces), unnest(names), unnest(uids), unnest(metadatas),
+			unnest(bodies), unnest(actors))
+				WITH ORDINALITY i(action, namespace, name, uid, metadata, body, actor, position);
+	SELECT * INTO done FROM kube_reports_internal.commit_decided(target.cluster_id, target.type_id, target.lane,
+		target.floor, target.mapping_id, target.mapping, target.fill_summary, target.aggregated, true, alone,
+		outcomes, definitions, bases, times, namespace_uids, prepared => prepared);
+	codes := done.codes;
+	versions := done.versions;
+	IF -2 = ANY (codes) THEN
+		SELECT array_agg(o.version ORDER BY k.position),
+				array_agg(CASE WHEN NOT c.costs THEN o.metadata::text END ORDER BY k.position),
+				array_agg(CASE WHEN NOT c.costs THEN o.body::text END ORDER BY k.position)
+			INTO stored_versions, stored_metadatas, stored_bodies
+			FROM ROWS FROM (unnest(codes), unnest(namespaces), unnest(names))
+					WITH ORDINALITY k(code, namespace, name, position)
+				LEFT JOIN LATERAL (SELECT o.version, o.metadata, o.body FROM kube_reports.object o
+					WHERE k.code = -2 AND o.cluster_id = target.cluster_id AND o.resource_type = target.type_id
+						AND o.namespace = k.namespace AND o.name = k.name LIMIT 1) o ON true
+				CROSS JOIN LATERAL (SELECT NOT alone AND kube_reports.document_size(o.metadata)
+					+ kube_reports.document_size(o.body) > kube_reports_internal.costly_bytes() AS costs OFFSET 0) c;
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.commit_batch(uuid, text, text, text, boolean, bigint, boolean, bigint[],
+	text[], text[], text[], text[], text[], text[], bigint[], timestamptz[], text[], text[], text[],
+	kube_reports_internal.caller)
+	IS 'stores what a proxy has decided, of one lane, no object twice. actions: i, u, d; bases: the version that each was '
+		'decided on, null: there was no object. codes: 200 stored, with its version; 0 as in write_batch(); -2 not '
+		'stored, because the object has another version by now: what there is, is in the arrays stored_ (documents null '
+		'as in api_load()); -3 nothing was stored, because the registry is another one. status: the type is not served';
+
+CREATE PROCEDURE kube_reports_internal.api_commit(cluster uuid, "group" text, version text, resource text,
+	alone boolean, mapping_id bigint, fill_summary boolean, definitions bigint[], actions text[], namespaces text[],
+	names text[], uids text[], metadatas text[], bodies text[], bases bigint[], times timestamptz[], actors text[],
+	namespace_uids text[], prepared text[],
+		INOUT codes integer[], INOUT versions bigint[], INOUT stored_versions bigint[], INOUT stored_metadatas text[],
+		INOUT stored_bodies text[], INOUT status bytea)
+LANGUAGE plpgsql
+AS $$
+BEGIN
+	SELECT c.codes, c.versions, c.stored_versions, c.stored_metadatas, c.stored_bodies, c.status
+		INTO codes, versions, stored_versions, stored_metadatas, stored_bodies, status
+		FROM kube_reports_internal.commit_batch(cluster, "group", version, resource, alone, mapping_id, fill_summary,
+			definitions, actions, namespaces, names, uids, metadatas, bodies, bases, times, actors, namespace_uids,
+			prepared) c;
+	COMMIT;
+END
+$$;
+COMMENT ON PROCEDURE kube_reports_internal.api_commit(uuid, text, text, text, boolean, bigint, boolean, bigint[],
+	text[], text[], text[], text[], text[], text[], bigint[], timestamptz[], text[], text[], text[], integer[],
+	bigint[], bigint[], text[], text[], bytea)
+	IS 'commit_batch() in a transaction of its own: when it returns, what was stored is durable';
+
+---- collections ----
 
 -- One piece of a deletecollection: at most 500 objects or 4 MB, then a cursor.  The plan is made for each request: one
 -- namespace or all, with or without labels.

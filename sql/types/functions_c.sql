@@ -199,7 +199,7 @@ COMMENT ON FUNCTION kube_reports_internal.prepare_results(bigint, kube_reports.r
 CREATE FUNCTION kube_reports_internal.result_difference(mapping_id bigint,
 	mapping kube_reports.report, cluster_id integer,
 		old_metadata kube_reports.report, old_body kube_reports.report, metadata kube_reports.report,
-			body kube_reports.report,
+			body kube_reports.report, prepared text DEFAULT NULL,
 		OUT key bigint, OUT wanted boolean, OUT old_status "char", OUT "position" integer,
 		OUT criterion bigint, OUT source text, OUT policy text, OUT rule text, OUT category text, OUT severity text,
 		OUT subject bigint, OUT api_version text, OUT kind text, OUT subject_namespace text,
@@ -209,11 +209,11 @@ CREATE FUNCTION kube_reports_internal.result_difference(mapping_id bigint,
 			RETURNS SETOF record
 	AS 'MODULE_PATHNAME', 'sql_result_difference' LANGUAGE C IMMUTABLE PARALLEL SAFE;
 COMMENT ON FUNCTION kube_reports_internal.result_difference(bigint, kube_reports.report, integer, kube_reports.report,
-	kube_reports.report, kube_reports.report, kube_reports.report)
+	kube_reports.report, kube_reports.report, kube_reports.report, text)
 	IS 'the results that changed from one state of a document to another (body null: there is none); wanted false: '
 		'gone. Times of evaluation are no change. A body may be the whole document, its metadata then null. What an '
 		'element of the document''s list says (source to severity, message to exceptions) stands in one of its wanted '
-		'rows, and is null in the others';
+		'rows, and is null in the others. prepared: the rows as the proxy has computed them, where there is no engine';
 
 CREATE FUNCTION kube_reports_internal.field_hash(VARIADIC fields text[]) RETURNS bigint
 	AS 'MODULE_PATHNAME', 'sql_field_hash' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;

@@ -215,10 +215,11 @@ COMMENT ON FUNCTION kube_reports_internal.prepare_results(bigint, kube_reports.r
 	IS 'evaluated_at() of the new document; until the transaction ends, the server process remembers what '
 		'result_difference() says of the same arguments: so nothing is parsed while a lane is locked';
 
+-- A member that is missing is null.
 CREATE FUNCTION kube_reports_internal.result_difference(mapping_id bigint,
 	mapping kube_reports.report, cluster_id integer,
 		old_metadata kube_reports.report, old_body kube_reports.report, metadata kube_reports.report,
-			body kube_reports.report,
+			body kube_reports.report, prepared text DEFAULT NULL,
 		OUT key bigint, OUT wanted boolean, OUT old_status "char", OUT "position" integer,
 		OUT criterion bigint, OUT source text, OUT policy text, OUT rule text, OUT category text, OUT severity text,
 		OUT subject bigint, OUT api_version text, OUT kind text, OUT subject_namespace text,
@@ -226,19 +227,23 @@ CREATE FUNCTION kube_reports_internal.result_difference(mapping_id bigint,
 		OUT status "char", OUT native_status text, OUT score double precision,
 		OUT detail bigint, OUT message text, OUT properties text, OUT exceptions text[], OUT evaluated_at timestamptz)
 			RETURNS SETOF record
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
-SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-	PERFORM kube_reports_internal.only_in_c('result_difference');
-END
-$$;
+LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 10
+BEGIN ATOMIC
+	SELECT r.* FROM json_to_recordset(coalesce(prepared,
+			kube_reports_internal.only_in_c('result_difference')::text)::json)
+		AS r(key bigint, wanted boolean, old_status "char", "position" integer,
+			criterion bigint, source text, policy text, rule text, category text, severity text,
+			subject bigint, api_version text, kind text, subject_namespace text, subject_name text, subject_uid text,
+			status "char", native_status text, score double precision,
+			detail bigint, message text, properties text, exceptions text[], evaluated_at timestamptz)
+		WHERE mapping_id IS NOT NULL;
+END;
 COMMENT ON FUNCTION kube_reports_internal.result_difference(bigint, kube_reports.report, integer, kube_reports.report,
-	kube_reports.report, kube_reports.report, kube_reports.report)
+	kube_reports.report, kube_reports.report, kube_reports.report, text)
 	IS 'the results that changed from one state of a document to another (body null: there is none); wanted false: '
 		'gone. Times of evaluation are no change. A body may be the whole document, its metadata then null. What an '
 		'element of the document''s list says (source to severity, message to exceptions) stands in one of its wanted '
-		'rows, and is null in the others';
+		'rows, and is null in the others. prepared: the rows as the proxy has computed them, where there is no engine';
 
 CREATE FUNCTION kube_reports_internal.field_hash(VARIADIC fields text[]) RETURNS bigint
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
