@@ -9,8 +9,8 @@
 
 #include "access/xact.h"
 #include "funcapi.h"
+#include "engine/answers/read_plan.h"
 #include "engine/answers/render.h"
-#include "engine/api/selector.h"
 #include "utils/builtins.h"
 #include "utils/jsonb.h"
 #include "utils/timestamp.h"
@@ -39,27 +39,21 @@ sql_get_plan(PG_FUNCTION_ARGS)
 	TupleDesc	row = result_row(fcinfo);
 	Arena		arena;
 	ApiRequest	request;
-	Transform	transform;
-	StrBuf		status;
-	int64_t		version = 0;
-	int			code = 200;
+	ReadPlan	plan;
 	HeapTuple	tuple;
 
 	(void) definition_lookup(PG_GETARG_INT64(0), PG_GETARG_DATUM(1));
 	arena_init_for(&arena, argument_bytes(fcinfo, 2, -1));
-	strbuf_init(&status, &arena);
-	memset(&transform, 0, sizeof(transform));
 	parse_request(&arena, PG_GETARG_DATUM(2), &request);
-	if (request_negotiate(&arena, &request, false, false, &transform, &code, &status))
-		(void) request_get_version(&arena, &request, &version, &code, &status);
+	(void) read_plan_get(&arena, &request, &plan);
 	{
 		Datum		values[] = {
-			Int32GetDatum(code),
-			code != 200 ? PointerGetDatum(text_of_buffer(&status)) : (Datum) 0,
-			CStringGetTextDatum(transform_token(&arena, &transform)),
-			Int64GetDatum(version)
+			Int32GetDatum(plan.code),
+			plan.code != 200 ? PointerGetDatum(text_of_buffer(&plan.status)) : (Datum) 0,
+			CStringGetTextDatum(transform_token(&arena, &plan.transform)),
+			Int64GetDatum(plan.version)
 		};
-		bool		nulls[] = {false, code == 200, false, false};
+		bool		nulls[] = {false, plan.code == 200, false, false};
 
 		tuple = heap_form_tuple(row, values, nulls);
 	}
@@ -76,30 +70,18 @@ sql_list_plan(PG_FUNCTION_ARGS)
 	TupleDesc	row = result_row(fcinfo);
 	Arena		arena;
 	ApiRequest	request;
-	Transform	transform;
-	ListOptions options;
-	StrBuf		status;
-	int			code = 200;
-	bool		watch;
-	bool		fits;
+	ReadPlan	plan;
 	HeapTuple	tuple;
 	Datum		values[21];
 	bool		nulls[21] = {false};
 
 	arena_init_for(&arena, argument_bytes(fcinfo, 2, -1));
-	strbuf_init(&status, &arena);
-	memset(&transform, 0, sizeof(transform));
-	memset(&options, 0, sizeof(options));
 	parse_request(&arena, PG_GETARG_DATUM(2), &request);
-	watch = strcmp(request.verb, "watch") == 0;
-	fits = request_negotiate(&arena, &request, true, watch, &transform, &code, &status) &&
-		request_list_options(&arena, &request, definition->namespaced, watch, &options, &code, &status);
-
-	if (!fits)
+	if (!read_plan_list(&arena, definition, &request, &plan))
 	{
 		memset(nulls, true, sizeof(nulls));
-		values[0] = Int32GetDatum(code);
-		values[1] = PointerGetDatum(text_of_buffer(&status));
+		values[0] = Int32GetDatum(plan.code);
+		values[1] = PointerGetDatum(text_of_buffer(&plan.status));
 		nulls[0] = nulls[1] = false;
 	}
 	else
@@ -107,38 +89,34 @@ sql_list_plan(PG_FUNCTION_ARGS)
 		static const char match_letter[] = {
 			[VERSION_MOST_RECENT] = 'r',[VERSION_ANY] = 'a',[VERSION_NOT_OLDER] = 'n',[VERSION_EXACT] = 'e'
 		};
-		const char *error;
-		JsonText   *terms = NULL;
-		size_t		term_count = 0;
-		Selector   *selector = selector_parse(&arena, options.label_selector, strlen(options.label_selector), &error);
+		const ListOptions *options = &plan.options;
 
-		if (selector != NULL)
-			term_count = selector_terms(&arena, selector, &terms);
 		values[0] = Int32GetDatum(200);
 		nulls[1] = true;
-		values[2] = CStringGetTextDatum(transform_token(&arena, &transform));
-		values[3] = BoolGetDatum(render_needs_body(definition, &transform));
-		values[4] = CStringGetTextDatum(options.label_selector);
-		values[5] = text_array(terms, term_count);
-		values[6] = CStringGetTextDatum(options.field_selector);
-		nulls[7] = options.field_name == NULL;
-		values[7] = options.field_name != NULL ? CStringGetTextDatum(options.field_name) : (Datum) 0;
-		values[8] = Int64GetDatum(options.limit);
-		values[9] = BoolGetDatum(options.has_continue);
-		values[10] = Int64GetDatum(options.continue_version);
-		nulls[11] = options.continue_namespace == NULL;
-		values[11] = options.continue_namespace != NULL ? CStringGetTextDatum(options.continue_namespace) : (Datum) 0;
-		nulls[12] = options.continue_name == NULL;
-		values[12] = options.continue_name != NULL ? CStringGetTextDatum(options.continue_name) : (Datum) 0;
-		values[13] = CharGetDatum(match_letter[options.match]);
-		values[14] = Int64GetDatum(options.version);
-		values[15] = BoolGetDatum(options.initial_events);
-		values[16] = BoolGetDatum(options.initial_bookmark);
-		values[17] = BoolGetDatum(options.from_now);
-		values[18] = BoolGetDatum(options.bookmarks);
-		values[19] = Int64GetDatum(options.timeout_seconds);
-		nulls[20] = !render_splices(&transform);
-		values[20] = CStringGetTextDatum(arena_printf(&arena, "%s %s %s", transform_token(&arena, &transform),
+		values[2] = CStringGetTextDatum(transform_token(&arena, &plan.transform));
+		values[3] = BoolGetDatum(plan.needs_body);
+		values[4] = CStringGetTextDatum(options->label_selector);
+		values[5] = text_array(plan.terms, plan.term_count);
+		values[6] = CStringGetTextDatum(options->field_selector);
+		nulls[7] = options->field_name == NULL;
+		values[7] = options->field_name != NULL ? CStringGetTextDatum(options->field_name) : (Datum) 0;
+		values[8] = Int64GetDatum(options->limit);
+		values[9] = BoolGetDatum(options->has_continue);
+		values[10] = Int64GetDatum(options->continue_version);
+		nulls[11] = options->continue_namespace == NULL;
+		values[11] = options->continue_namespace != NULL ? CStringGetTextDatum(options->continue_namespace) :
+			(Datum) 0;
+		nulls[12] = options->continue_name == NULL;
+		values[12] = options->continue_name != NULL ? CStringGetTextDatum(options->continue_name) : (Datum) 0;
+		values[13] = CharGetDatum(match_letter[options->match]);
+		values[14] = Int64GetDatum(options->version);
+		values[15] = BoolGetDatum(options->initial_events);
+		values[16] = BoolGetDatum(options->initial_bookmark);
+		values[17] = BoolGetDatum(options->from_now);
+		values[18] = BoolGetDatum(options->bookmarks);
+		values[19] = Int64GetDatum(options->timeout_seconds);
+		nulls[20] = !render_splices(&plan.transform);
+		values[20] = CStringGetTextDatum(arena_printf(&arena, "%s %s %s", transform_token(&arena, &plan.transform),
 													  definition->api_version, definition->kind));
 	}
 	tuple = heap_form_tuple(row, values, nulls);

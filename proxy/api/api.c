@@ -8,6 +8,7 @@
 #include "api/api.h"
 
 #include "api/feed.h"
+#include "api/get.h"
 #include "api/namespaces.h"
 #include "api/registry.h"
 #include "api/watch.h"
@@ -91,15 +92,8 @@ probe(void *state)
 
 	if (count > 0)
 	{
-		PgCall	   *call = pg_call_new(PG_GET);
-		Arena		arena;
+		PgCall	   *call = get_probe(&types[0]);
 
-		arena_init(&arena);
-		pg_add_text(call, arena_printf(&arena, "{\"verb\":\"get\",\"group\":\"%s\",\"version\":\"%s\","
-									   "\"resource\":\"%s\"%s,\"name\":\"readyz\"}",
-									   types[0].group, types[0].version, types[0].resource,
-									   types[0].namespaced ? ",\"namespace\":\"readyz\"" : ""));
-		arena_free(&arena);
 		pg_send(call, false, PROBE_TIMEOUT_MS, probed, NULL);
 	}
 	else

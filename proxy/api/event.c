@@ -9,10 +9,26 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#include "api/registry.h"
 #include "base/allocate.h"
+#include "decide/read.h"
 
 #define REPRESENTATIONS 256		/* known to a process */
+
+/* Columns of the objects: arrays of api_changes(), or as api_read_changes() has them stored. */
+#define COLUMN_OBJECTS 7
+#define COLUMN_METADATA 7
+#define STORED_COLUMNS 11
+
+/* What rendering of an answer needs. */
+typedef struct Renderer
+{
+	const Registry *registry;
+	int			lane;
+	ReadRoom   *room;
+} Renderer;
 
 static char *tokens[REPRESENTATIONS];
 static int	token_count;
@@ -112,27 +128,13 @@ without_newline(JsonText text)
 	return text;
 }
 
+/* The representations that the database has rendered. */
 static void
-read_event(Changes *changes, Event *event, size_t row, const int *representations, size_t representation_count)
+read_views(const PgResult *result, Event *event, size_t row, const int *representations, size_t representation_count)
 {
-	PgResult   *result = changes->result;
-	PgArray		objects = pg_array(result, row, 7);
-	PgArray		old_objects = pg_array(result, row, 8);
-	bool		labels_changed = !pg_is_null(result, row, 8);
-	JsonText	operation = pg_text(result, row, 1);
+	PgArray		objects = pg_array(result, row, COLUMN_OBJECTS);
+	PgArray		old_objects = pg_array(result, row, COLUMN_OBJECTS + 1);
 
-	event->changes = changes;
-	event->version = pg_int8(result, row, 0);
-	event->at = pg_is_null(result, row, 4) ? INT64_MIN : pg_int8(result, row, 4);
-	event->operation = operation.len == 1 ? operation.bytes[0] : 'X';
-	event->namespace_name = pg_text(result, row, 2);
-	event->name = pg_text(result, row, 3);
-	event->labels = read_labels(&changes->arena, result, row, 5, &event->label_count);
-	event->old_labels = event->labels;
-	event->old_label_count = event->label_count;
-	if (labels_changed)
-		event->old_labels = read_labels(&changes->arena, result, row, 6, &event->old_label_count);
-	event->views = arena_alloc0(&changes->arena, (representation_count + 1) * sizeof(EventView));
 	for (size_t i = 0; i < representation_count; i++)
 	{
 		EventView  *view = &event->views[event->view_count];
@@ -148,9 +150,160 @@ read_event(Changes *changes, Event *event, size_t row, const int *representation
 	}
 }
 
-Changes *
-changes_new(PgResult *result, const int *representations, size_t representation_count)
+/* ---------- representations that the proxy renders ---------- */
+
+/* False for a version that this reading of the registry does not have, or has damaged. */
+static bool
+representation_form(const Registry *registry, int lane, int representation, ReadForm *form)
 {
+	const char *token = tokens[representation];
+	const char *space = strchr(token, ' ');
+	const Served *served;
+
+	if (space == NULL || !transform_parse(space + 1, &form->transform))
+		return false;
+	served = registry_served(registry, lane, (JsonText) {token, (size_t) (space - token)});
+	if (served == NULL)
+		return false;
+	form->definition = served->definition;
+	return true;
+}
+
+/* bytes NULL: there is no such state, or it cannot be rendered. */
+static JsonText
+render_state(Changes *changes, ReadRoom *room, const ReadForm *form, size_t row, int column)
+{
+	ReadRow		state = {
+		.version = pg_int8(changes->result, row, 0),
+		.metadata = pg_text(changes->result, row, column),
+		.body = pg_text(changes->result, row, column + 1),
+	};
+	StrBuf		buf;
+
+	if (pg_is_null(changes->result, row, column))
+		return (JsonText) {NULL, 0};
+	strbuf_init(&buf, &changes->arena);
+	if (read_render(&buf, room, form, READ_CHANGED, &state, (int64_t) time(NULL)) != READ_DONE)
+		return (JsonText) {NULL, 0};
+	return (JsonText) {strbuf_finish(&buf), buf.len};
+}
+
+/* A view that cannot be rendered is left out: its watchers end, and their clients resume. */
+static void
+render_views(Changes *changes, const Renderer *renderer, Event *event, size_t row, const int *representations,
+			 size_t representation_count)
+{
+	ReadForm	form;
+
+	for (size_t i = 0; i < representation_count; i++)
+	{
+		EventView  *view = &event->views[event->view_count];
+
+		if (!representation_form(renderer->registry, renderer->lane, representations[i], &form))
+			continue;
+		view->object = render_state(changes, renderer->room, &form, row, COLUMN_METADATA);
+		view->old_object = render_state(changes, renderer->room, &form, row, COLUMN_METADATA + 2);
+		if (view->object.bytes == NULL)
+			continue;
+		view->representation = representations[i];
+		event->view_count++;
+		event->size += view->object.len + view->old_object.len;
+	}
+}
+
+static JsonText
+keep_text(Arena *arena, JsonText text)
+{
+	return (JsonText) {arena_strndup(arena, text.bytes, text.len), text.len};
+}
+
+/* Copies what an event has of the rows beside its objects, so that they can be freed. */
+static void
+keep_texts(Arena *arena, Event *event)
+{
+	bool		labels_changed = event->old_labels != event->labels;
+
+	event->namespace_name = keep_text(arena, event->namespace_name);
+	event->name = keep_text(arena, event->name);
+	for (size_t i = 0; i < event->label_count; i++)
+	{
+		event->labels[i].key = keep_text(arena, event->labels[i].key);
+		event->labels[i].value = keep_text(arena, event->labels[i].value);
+	}
+	for (size_t i = 0; labels_changed && i < event->old_label_count; i++)
+	{
+		event->old_labels[i].key = keep_text(arena, event->old_labels[i].key);
+		event->old_labels[i].value = keep_text(arena, event->old_labels[i].value);
+	}
+}
+
+/* ---------- answers ---------- */
+
+/* All columns but those with the objects. */
+static void
+read_event(Changes *changes, Event *event, size_t row, size_t representation_count)
+{
+	PgResult   *result = changes->result;
+	/* The same column: rendered by the database, or stored. */
+	bool		labels_changed = !pg_is_null(result, row, pg_columns(result) == STORED_COLUMNS ? COLUMN_METADATA + 2 :
+											 COLUMN_OBJECTS + 1);
+	JsonText	operation = pg_text(result, row, 1);
+
+	event->changes = changes;
+	event->version = pg_int8(result, row, 0);
+	event->at = pg_is_null(result, row, 4) ? INT64_MIN : pg_int8(result, row, 4);
+	event->operation = operation.len == 1 ? operation.bytes[0] : 'X';
+	event->namespace_name = pg_text(result, row, 2);
+	event->name = pg_text(result, row, 3);
+	event->labels = read_labels(&changes->arena, result, row, 5, &event->label_count);
+	event->old_labels = event->labels;
+	event->old_label_count = event->label_count;
+	if (labels_changed)
+		event->old_labels = read_labels(&changes->arena, result, row, 6, &event->old_label_count);
+	event->views = arena_alloc0(&changes->arena, (representation_count + 1) * sizeof(EventView));
+}
+
+PgCall *
+changes_call(int lane, int64_t after, const int *representations, size_t representation_count, int rows)
+{
+	Registry   *registry = registry_acquire();
+	bool		stored = pg_variant() == PG_VARIANT_SQL;
+	PgCall	   *call = pg_call_new(stored ? PG_READ_CHANGES : PG_CHANGES);
+	JsonText   *representation = allocate((representation_count + 1) * sizeof(JsonText));
+	bool		needs_body = false;
+	ReadForm	form;
+
+	for (size_t i = 0; i < representation_count; i++)
+	{
+		representation[i] = representation_token(representations[i]);
+		needs_body = needs_body || (stored && representation_form(registry, lane, representations[i], &form) &&
+									render_needs_body(form.definition, &form.transform));
+	}
+	pg_add_int4(call, lane);
+	pg_add_int8(call, after);
+	if (stored)
+		pg_add_int4(call, needs_body ? 1 : 0);
+	else
+		pg_add_text_array(call, representation, representation_count);
+	pg_add_int4(call, rows);
+	free(representation);
+	registry_release(registry);
+	return call;
+}
+
+size_t
+changes_bytes(const Changes *changes)
+{
+	return changes->result != NULL ? pg_result_bytes(changes->result) : changes->arena.taken;
+}
+
+Changes *
+changes_new(PgResult *result, int lane, const int *representations, size_t representation_count)
+{
+	Registry   *registry = registry_acquire();
+	ReadRoom	room = {NULL, 0};
+	Renderer	renderer = {registry, lane, &room};
+	bool		stored = pg_columns(result) == STORED_COLUMNS;
 	Changes    *changes = allocate(sizeof(Changes));
 
 	changes->references = 1;
@@ -160,9 +313,25 @@ changes_new(PgResult *result, const int *representations, size_t representation_
 	changes->events = arena_alloc0(&changes->arena, (changes->count + 1) * sizeof(Event));
 	for (size_t row = 0; row < changes->count; row++)
 	{
-		read_event(changes, &changes->events[row], row, representations, representation_count);
-		changes->size += changes->events[row].size;
+		Event	   *event = &changes->events[row];
+
+		read_event(changes, event, row, representation_count);
+		if (stored)
+		{
+			render_views(changes, &renderer, event, row, representations, representation_count);
+			keep_texts(&changes->arena, event);
+		}
+		else
+			read_views(result, event, row, representations, representation_count);
+		changes->size += event->size;
 	}
+	if (stored)
+	{
+		pg_result_free(result);
+		changes->result = NULL;
+	}
+	read_room_free(&room);
+	registry_release(registry);
 	return changes;
 }
 
@@ -320,4 +489,25 @@ event_frame(Event *event, EventType type, int representation)
 		return view->frames[type];
 	}
 	return NULL;
+}
+
+Frame *
+bookmark_frame(int lane, int representation, int64_t version)
+{
+	Registry   *registry = registry_acquire();
+	Frame	   *frame = NULL;
+	ReadForm	form;
+	Arena		arena;
+	StrBuf		buf;
+
+	arena_init(&arena);
+	if (representation_form(registry, lane, representation, &form))
+	{
+		strbuf_init(&buf, &arena);
+		render_bookmark(&buf, form.definition, &form.transform, version, false);
+		frame = frame_new(buf.bytes, buf.len);
+	}
+	arena_free(&arena);
+	registry_release(registry);
+	return frame;
 }

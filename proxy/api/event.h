@@ -4,7 +4,7 @@
  *	  Events of the change log, and the frames in which watchers get them.
  *
  * An event comes with its object in one or several representations, rendered
- * by the database.  A frame is encoded at most once for each type of event and
+ * by the database, or here where the proxy decides.  A frame is encoded at most once for each type of event and
  * representation, and shared by all streams of the process.
  *
  *-------------------------------------------------------------------------
@@ -73,13 +73,20 @@ struct Changes
 {
 	unsigned	references;
 	Arena		arena;
-	PgResult   *result;			/* the answer of api_changes; NULL: the events came through the feed's channel */
+	PgResult   *result;			/* the answer of api_changes; NULL: the events have their texts elsewhere */
 	Event	   *events;
 	size_t		count;
 	size_t		size;
 };
 
-extern Changes *changes_new(PgResult *result, const int *representations, size_t representation_count);
+/* A call for the changes of a lane after a version. */
+extern PgCall *changes_call(int lane, int64_t after, const int *representations, size_t representation_count, int rows);
+
+/* The answer to such a call; where the proxy decides, the objects are rendered here. */
+extern Changes *changes_new(PgResult *result, int lane, const int *representations, size_t representation_count);
+
+/* The memory of such an answer. */
+extern size_t changes_bytes(const Changes *changes);
 
 /* One event alone: a copy, with the views of these representations only. */
 extern Changes *changes_of_event(const Event *event, const int *representations, size_t representation_count);
@@ -90,6 +97,9 @@ extern void changes_release(Changes *changes);
  * representation.
  */
 extern Frame *event_frame(Event *event, EventType type, int representation);
+
+/* The frame of a bookmark, which the caller owns; NULL where the database renders it. */
+extern Frame *bookmark_frame(int lane, int representation, int64_t version);
 
 /* Maps tokens of representations to small numbers, which last as long as the process; -1: no number is left. */
 extern int	representation_number(JsonText token);

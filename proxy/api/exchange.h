@@ -52,6 +52,8 @@ struct Exchange
 	bool		under_way;		/* counted in gauge; set when the verb is known */
 	MetricGauge gauge;
 	LoopTimer	deadline;		/* --request-timeout or ?timeout=; not for watches */
+	const struct ReadForm *form;	/* of a get that the proxy renders, */
+	const struct ReadPlan *watch_plan;	/* and a watch that the proxy has planned; in the arena */
 	PgCall	   *call;			/* in flight, for this exchange alone */
 	OffloadJob *job;			/* under way for this exchange alone */
 	int			stage;			/* the present stage of stages.c */

@@ -569,41 +569,50 @@ feed_lane(const Feed *feed)
 
 /* ---------- bookmarks ---------- */
 
+/* Keeps a bookmark with the caller's reference to its frame, and gives it to those who wait for it. */
+static void
+feed_keep_bookmark(Feed *feed, Bookmark made)
+{
+	Bookmark   *bookmark = &feed->bookmarks[feed->next_bookmark];
+	Follower   *next;
+
+	frame_release(bookmark->frame);
+	*bookmark = made;
+	frame_hold(made.frame);
+	feed->next_bookmark = (feed->next_bookmark + 1) % BOOKMARKS;
+	for (Follower *follower = feed->first; follower != NULL; follower = next)
+	{
+		next = follower->next;
+		if (follower->wants_bookmark && follower->representation == made.representation)
+			told->bookmark(follower, made.version, made.frame);
+	}
+	frame_release(made.frame);
+}
+
 static void
 bookmark_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 {
 	Feed	   *feed = state;
-	Bookmark   *bookmark = &feed->bookmarks[feed->next_bookmark];
-	Frame	   *frame;
+	Bookmark	made = feed->asked_bookmark;
 	JsonText	text;
-	Follower   *next;
 
 	feed->bookmark_call = NULL;
 	if (outcome != PG_OK)
 		return;					/* followers ask again */
 	text = pg_text(result, 0, 0);
-	frame = frame_new(text.bytes, text.len);
-	pg_result_free(result);
-	if (frame->len > 0)
+	if (text.len > 0)
 	{
-		frame_release(bookmark->frame);
-		*bookmark = feed->asked_bookmark;
-		bookmark->frame = frame_hold(frame);
-		feed->next_bookmark = (feed->next_bookmark + 1) % BOOKMARKS;
-		for (Follower *follower = feed->first; follower != NULL; follower = next)
-		{
-			next = follower->next;
-			if (follower->wants_bookmark && follower->representation == feed->asked_bookmark.representation)
-				told->bookmark(follower, feed->asked_bookmark.version, frame);
-		}
+		made.frame = frame_new(text.bytes, text.len);
+		feed_keep_bookmark(feed, made);
 	}
-	frame_release(frame);
+	pg_result_free(result);
 }
 
 void
 feed_bookmark(Follower *follower)
 {
 	Feed	   *feed = follower->feed;
+	Frame	   *frame;
 	JsonText	token;
 
 	follower->wants_bookmark = true;
@@ -621,6 +630,12 @@ feed_bookmark(Follower *follower)
 	}
 	if (feed->bookmark_call != NULL)
 		return;
+	frame = bookmark_frame(feed->lane, follower->representation, feed->position);
+	if (frame != NULL)
+	{
+		feed_keep_bookmark(feed, (Bookmark) {follower->representation, feed->position, frame});
+		return;
+	}
 	feed->asked_bookmark.representation = follower->representation;
 	feed->asked_bookmark.version = feed->position;
 	token = representation_token(follower->representation);

@@ -24,6 +24,7 @@
 #include <string.h>
 
 #include "api/feed_channel.h"
+#include "api/registry.h"
 #include "base/allocate.h"
 #include "base/config.h"
 #include "base/log.h"
@@ -225,7 +226,7 @@ lane_read_done(void *state, PgOutcome outcome, PgResult *result, const PgError *
 		lane->not_before = loop_now() + RETRY_MS;
 		return;
 	}
-	lane->changes = changes_new(result, lane->asked, lane->asked_count);
+	lane->changes = changes_new(result, lane->lane, lane->asked, lane->asked_count);
 	lane->next_change = 0;
 	if (lane->changes->count > 0 && lane->changes->events[0].operation == 'X')
 	{
@@ -243,28 +244,20 @@ lane_read_done(void *state, PgOutcome outcome, PgResult *result, const PgError *
 static void
 lane_read(Lane *lane)
 {
-	JsonText	representations[LANE_REPRESENTATIONS];
-	PgCall	   *call;
-
 	if (lane->call != NULL || lane->position < 0 || (lane->wanted <= lane->position && !lane->check) ||
 		loop_now() < lane->not_before)
 		return;
+	/* The poll that follows reads it. */
+	if (pg_variant() == PG_VARIANT_SQL && !registry_known())
+		return;
 	lane->asked_count = lane->use_count;
 	for (size_t i = 0; i < lane->use_count; i++)
-	{
 		lane->asked[i] = lane->uses[i];
-		representations[i] = representation_token(lane->uses[i]);
-	}
 	lane->asked_wanted = lane->wanted;
 	lane->asked_polled = lane->polled;
 	lane->asked_rows = lane->rows;
-	call = pg_call_new(PG_CHANGES);
-	pg_add_int4(call, lane->lane);
-	pg_add_int8(call, lane->position);
-	pg_add_text_array(call, representations, lane->use_count);
-	pg_add_int4(call, lane->rows);
-	lane->call = call;
-	pg_send(call, true, CALL_TIMEOUT_MS, lane_read_done, lane);
+	lane->call = changes_call(lane->lane, lane->position, lane->uses, lane->use_count, lane->rows);
+	pg_send(lane->call, true, CALL_TIMEOUT_MS, lane_read_done, lane);
 }
 
 /*
@@ -494,6 +487,8 @@ poll_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error
 			if (lane->polled_position != INT64_MIN && pg_array_next(&versions, &version) && version.bytes != NULL)
 				lane_polled(lane, pg_array_int8(version));
 		}
+		if (pg_variant() == PG_VARIANT_SQL)
+			registry_generation(pg_int8(result, 0, 0));
 		tell_generation(pg_int8(result, 0, 0));
 		pg_result_free(result);
 	}
@@ -562,6 +557,7 @@ woken(void *state)
 void
 feed_reader_start(void)
 {
+	registry_without_documents();
 	pg_start_feed();
 	feed_channel_serve(woken);
 

@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/get.h"
 #include "base/log.h"
 #include "api/list_items.h"
 #include "api/reply.h"
@@ -29,6 +30,8 @@
 #define COLUMN_CODE 0
 #define COLUMN_CURSOR 5
 #define SEND_BYTES ((size_t) 256 * 1024)
+#define SPLICED_BYTES 1048576	/* of the objects of a piece whose stored texts are copied */
+#define PARSED_BYTES 262144		/* of one whose objects are parsed: other clients wait meanwhile */
 
 /* ---------- pieces ---------- */
 
@@ -87,6 +90,61 @@ piece_done(void *state, PgOutcome outcome, PgResult *result, const PgError *erro
 	pieces->arrived(pieces->state);
 }
 
+static void
+add_bool(PgCall *call, bool value)
+{
+	pg_add_int4(call, value ? 1 : 0);
+}
+
+/* Adds the parameters of api_read_list() but the cursor. */
+static void
+query_add(PgCall *call, const ListQuery *query)
+{
+	const ListOptions *options = &query->plan.options;
+	bool		continued = options->has_continue;
+	int64_t		at_version = continued ? options->continue_version : 0;
+
+	if (at_version <= 0 && options->match == VERSION_EXACT)
+		at_version = options->version;
+	pg_add_type(call, query->type);
+	pg_add_optional(call, query->namespace_name);
+	add_bool(call, query->plan.needs_body);
+	pg_add_text(call, options->label_selector);
+	pg_add_text_array(call, query->plan.terms, query->plan.term_count);
+	pg_add_text(call, options->field_selector);
+	if (options->field_name != NULL)
+		pg_add_text(call, options->field_name);
+	else
+		pg_add_null(call);
+	pg_add_int8(call, options->limit);
+	if (at_version > 0)
+		pg_add_int8(call, at_version);
+	else
+		pg_add_null(call);
+	pg_add_int8(call, options->version);
+	add_bool(call, continued ? options->continue_version < 0 : options->match == VERSION_MOST_RECENT);
+	add_bool(call, continued);
+	/* A continue token leads only into the namespace of its request. */
+	pg_add_text(call, query->namespace_name[0] != '\0' ? query->namespace_name :
+				options->continue_namespace != NULL ? options->continue_namespace : "");
+	pg_add_text(call, continued ? options->continue_name : "");
+	pg_add_int8(call, render_splices(&query->form.form.transform) ? SPLICED_BYTES : PARSED_BYTES);
+}
+
+ListQuery *
+list_query_new(Exchange *exchange, const ReadPlan *plan)
+{
+	ListQuery  *query = arena_alloc0(&exchange->arena, sizeof(ListQuery));
+
+	query->type = exchange->type;
+	query->namespace_name = exchange->route->namespace_name;
+	query->plan = *plan;
+	query->form.form.definition = exchange->type->served->definition;
+	query->form.form.transform = plan->transform;
+	query->form.events = plan->options.initial_events;
+	return query;
+}
+
 void
 pieces_fetch(Pieces *pieces)
 {
@@ -95,7 +153,10 @@ pieces_fetch(Pieces *pieces)
 	if (pieces->call != NULL || pieces->ready != NULL || pieces->complete)
 		return;
 	call = pg_call_new(pieces->statement);
-	pg_add_bytes(call, pieces->request.bytes, pieces->request.len);
+	if (pieces->query != NULL)
+		query_add(call, pieces->query);
+	else
+		pg_add_bytes(call, pieces->request.bytes, pieces->request.len);
 	if (pieces->statement == PG_DELETE_COLLECTION)
 		pg_add_bytes(call, pieces->body.bytes, pieces->body.len);
 	if (pieces->cursor != NULL)
@@ -114,13 +175,19 @@ pieces_fetch(Pieces *pieces)
 	pg_send(call, false, pieces->time_left(pieces->state), piece_done, pieces);
 }
 
+static ListForm *
+query_form(ListQuery *query)
+{
+	return query != NULL ? &query->form : NULL;
+}
+
 PgResult *
 pieces_take(Pieces *pieces)
 {
 	PgResult   *result = pieces->ready;
 
 	pieces->ready = NULL;
-	pieces->taken = result != NULL ? piece_room(result) : 0;
+	pieces->taken = result != NULL ? piece_room(result, query_form(pieces->query)) : 0;
 	pieces_hold(pieces);
 	/* Without room the next piece is not fetched ahead, but only when there is nothing to send. */
 	if (result == NULL || pieces->statement == PG_DELETE_COLLECTION ||
@@ -145,12 +212,12 @@ pieces_end(Pieces *pieces)
 }
 
 JsonText
-piece_take(PieceSending *sending, PgResult *piece)
+piece_take(PieceSending *sending, PgResult *piece, ListQuery *query)
 {
 	JsonText	bytes;
 
 	arena_init(&sending->arena);
-	bytes = piece_bytes(piece, &sending->arena);
+	bytes = piece_bytes(piece, &sending->arena, query_form(query), &sending->error);
 	if (pg_rows(piece) > 1)
 	{
 		pg_result_free(piece);
@@ -346,11 +413,11 @@ list_advance(List *list)
 			list_abort(list, "a later piece was refused");
 			return;
 		}
-		bytes = piece_take(&list->sending, result);
+		bytes = piece_take(&list->sending, result, list->pieces.query);
 		if (bytes.bytes == NULL)
 		{
 			piece_drop(&list->sending);
-			list_abort(list, piece_unknown.message);
+			list_abort(list, list->sending.error->message);
 			return;
 		}
 		if (list->encoding == NULL)
@@ -386,17 +453,18 @@ list_arrived(void *state)
 	if (reply.code != 200 || list->pieces.complete)
 	{
 		PgResult   *result = list->pieces.ready;
+		const PgError *error;
 
 		/* http.c counts the answer itself; this counts the result that holds the body. */
 		list->pieces.taken = pg_result_bytes(result);
 		list->pieces.ready = NULL;
-		reply.body = piece_bytes(result, &exchange->arena);
+		reply.body = piece_bytes(result, &exchange->arena, query_form(list->pieces.query), &error);
 		if (reply.body.bytes != NULL)
 			reply_send(exchange, &reply, result);
 		else
 		{
 			pg_result_free(result);
-			reply_outcome(exchange, PG_FAILED, &piece_unknown);
+			reply_outcome(exchange, PG_FAILED, error);
 		}
 		return;
 	}
@@ -485,13 +553,22 @@ list_start(Exchange *exchange, PgStatement statement)
 {
 	List	   *list = arena_alloc0(&exchange->arena, sizeof(List));
 
+	if (statement == PG_LIST && exchange->type->served != NULL)
+	{
+		ReadPlan	plan;
+
+		if (!get_plan(exchange, &plan))
+			return;
+		list->pieces.query = list_query_new(exchange, &plan);
+		statement = PG_READ_LIST;
+	}
 	list->exchange = exchange;
 	list->pieces.statement = statement;
 	list->pieces.request = exchange->request;
 	list->pieces.body = exchange->body;
 	list->pieces.exempt = exchange->exempt;
 	list->pieces.holding.user = http_user_number(exchange->http);
-	list->pieces.try_standby = statement == PG_LIST && names_version(exchange->route);
+	list->pieces.try_standby = (statement == PG_LIST || statement == PG_READ_LIST) && names_version(exchange->route);
 	list->pieces.exchange = exchange;
 	list->pieces.time_left = list_time_left;
 	list->patience = statement == PG_EXPORT ? exchange_time_left(exchange) : 0;

@@ -20,12 +20,23 @@
 
 #include "api/exchange.h"
 #include "base/answer_room.h"
+#include "api/list_items.h"
+
+/* A list that the proxy has planned. */
+typedef struct ListQuery
+{
+	const RegistryType *type;
+	const char *namespace_name; /* "": all */
+	ReadPlan	plan;
+	ListForm	form;
+} ListQuery;
 
 typedef struct Pieces
 {
-	PgStatement statement;		/* PG_LIST, PG_DELETE_COLLECTION or PG_EXPORT */
-	JsonText	request;		/* these two belong to the owner */
+	PgStatement statement;		/* PG_LIST, PG_READ_LIST, PG_DELETE_COLLECTION or PG_EXPORT */
+	JsonText	request;		/* these three belong to the owner */
 	JsonText	body;
+	ListQuery  *query;			/* PG_READ_LIST: the list as the proxy has planned it; else NULL */
 	char	   *cursor;			/* of the next piece; NULL for the first one */
 	bool		try_standby;	/* the list names its version: a standby that has the version may answer */
 	bool		on_standby;		/* the call in flight */
@@ -62,10 +73,17 @@ typedef struct PieceSending
 	PgResult   *result;			/* the taken piece is in one of these two */
 	Arena		arena;
 	JsonText	rest;
+	const PgError *error;		/* why the piece has no bytes */
 } PieceSending;
 
+/*
+ * Makes a query of a planned request.  It lives in the arena of the exchange, and refers to what lives there: the plan
+ * and the namespace.
+ */
+extern ListQuery *list_query_new(Exchange *exchange, const ReadPlan *plan);
+
 /* Returns the bytes of a piece (list_items.h); the PieceSending owns the piece from here on. */
-extern JsonText piece_take(PieceSending *sending, PgResult *piece);
+extern JsonText piece_take(PieceSending *sending, PgResult *piece, ListQuery *query);
 
 /* Sends the bytes of the taken piece, as they are or encoded. */
 extern void piece_send(PieceSending *sending, JsonText bytes, HttpRequest *http);

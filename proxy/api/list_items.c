@@ -14,15 +14,20 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "engine/answers/render.h"
+#include "api/get.h"
 #include "codec/packed.h"
 
 #define COLUMN_BODY 4
+#define COLUMN_CURSOR 5
 #define COLUMN_ENVELOPE 6
+#define COLUMN_TOKEN 6			/* of a list that the proxy has planned */
 #define COLUMN_VERSION 7
 #define COLUMN_METADATA 8
 #define COLUMN_DOCUMENT 9
+#define COLUMN_REMAINING 10
 #define COLUMNS 10
 
 const PgError piece_unknown = {"XX000", "a piece of the list has another form than this proxy expects", NULL};
@@ -69,9 +74,9 @@ envelope_read(Arena *arena, JsonText text, Envelope *envelope)
 
 /* The sum of the lengths of all values that become bytes. */
 static size_t
-texts_length(const PgResult *piece)
+texts_length(const PgResult *piece, bool planned)
 {
-	bool		stored = has_envelope(piece);
+	bool		stored = planned || has_envelope(piece);
 	size_t		rows = pg_rows(piece);
 	size_t		len = stored ? rows * (ENVELOPE_BYTES + pg_text(piece, 0, COLUMN_ENVELOPE).len) : 0;
 
@@ -85,9 +90,12 @@ texts_length(const PgResult *piece)
 }
 
 size_t
-piece_room(const PgResult *piece)
+piece_room(const PgResult *piece, const ListForm *form)
 {
-	return pg_rows(piece) > 1 ? texts_length(piece) : pg_result_bytes(piece);
+	/* Indented items, and rows of a table beside their objects, are larger than what they are made of. */
+	size_t		times = form != NULL && !render_splices(&form->form.transform) ? 2 : 1;
+
+	return pg_rows(piece) > 1 ? times * texts_length(piece, form != NULL) : pg_result_bytes(piece);
 }
 
 /* The memory that the largest document needs while it is put into its item. */
@@ -150,18 +158,73 @@ put_items(StrBuf *buf, const Envelope *envelope, const PgResult *piece)
 	return fits;
 }
 
+/* ---------- lists that the proxy has planned ---------- */
+
+static ReadOutcome
+render_rows(StrBuf *buf, const PgResult *piece, ListForm *form)
+{
+	ReadRoom	room = {NULL, 0};
+	ReadOutcome outcome = READ_DONE;
+	int64_t		now = (int64_t) time(NULL);
+
+	for (size_t row = 1; outcome == READ_DONE && row < pg_rows(piece) - 1; row++)
+	{
+		ReadRow		read = {
+			.version = pg_int8(piece, row, COLUMN_VERSION),
+			.metadata = pg_text(piece, row, COLUMN_METADATA),
+			.body = pg_text(piece, row, COLUMN_DOCUMENT),
+		};
+
+		if (form->follows && !form->events)
+			strbuf_puts(buf, render_list_separator(&form->form.transform));
+		outcome = read_render(buf, &room, &form->form, form->events ? READ_ADDED : READ_ITEM, &read, now);
+		/* Only the first event of a table has its columns. */
+		form->form.transform.columns = false;
+		form->follows = true;
+	}
+	read_room_free(&room);
+	return outcome;
+}
+
+/* The first row is a reply, the last row has the cursor or what stands behind the items. */
+static ReadOutcome
+render_piece(StrBuf *buf, const PgResult *piece, ListForm *form)
+{
+	const Definition *definition = form->form.definition;
+	size_t		last = pg_rows(piece) - 1;
+	ReadOutcome outcome;
+
+	if (!form->follows && !form->events)
+		render_list_head(buf, definition, &form->form.transform);
+	outcome = render_rows(buf, piece, form);
+	if (outcome == READ_DONE && !form->events && pg_is_null(piece, last, COLUMN_CURSOR))
+		render_list_tail(buf, definition, &form->form.transform, pg_int8(piece, last, COLUMN_VERSION),
+						 pg_text(piece, last, COLUMN_TOKEN).bytes,
+						 pg_is_null(piece, last, COLUMN_REMAINING) ? -1 : pg_int8(piece, last, COLUMN_REMAINING));
+	return outcome;
+}
+
 JsonText
-piece_bytes(const PgResult *piece, Arena *arena)
+piece_bytes(const PgResult *piece, Arena *arena, ListForm *form, const PgError **error)
 {
 	size_t		rows = pg_rows(piece);
 	Envelope	envelope = {0};
 	StrBuf		buf;
 
+	*error = &piece_unknown;
 	if (rows == 1)
 		return pg_text(piece, 0, COLUMN_BODY);
 	strbuf_init(&buf, arena);
-	strbuf_reserve(&buf, texts_length(piece) + 1);
-	if (!has_envelope(piece))
+	strbuf_reserve(&buf, texts_length(piece, form != NULL) + 1);
+	if (form != NULL)
+	{
+		ReadOutcome outcome = render_piece(&buf, piece, form);
+
+		*error = read_fault(outcome);
+		if (outcome != READ_DONE)
+			return (JsonText) {NULL, 0};
+	}
+	else if (!has_envelope(piece))
 	{
 		for (size_t row = 0; row < rows; row++)
 		{

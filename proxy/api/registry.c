@@ -24,6 +24,7 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "api/reply.h"
+#include "decide/documents.h"
 
 #define READ_TIMEOUT_MS 30000
 #define ASK_TIMEOUT_MS 5000		/* for the generation; after that the last reading is used */
@@ -60,7 +61,7 @@ typedef struct Documents
 	Arena		arena;
 	Document   *entries;		/* by path, then row */
 	size_t		count;
-	PgResult   *rows;			/* holds the bodies */
+	PgResult   *rows;			/* holds the bodies; NULL: the arena does */
 } Documents;
 
 struct Registry
@@ -85,6 +86,7 @@ static int64_t known_generation = -1;	/* of current */
 static int64_t wanted_generation;
 static Registry *reading;		/* in progress; NULL when there is none */
 static int64_t reading_generation;
+static bool without_documents;
 
 static Waiting *waiting;		/* for the answer to the question under way */
 static Waiting *arriving;		/* for the next question, because these arrived after the one under way was sent */
@@ -94,6 +96,9 @@ static int64_t asked_generation;	/* this one */
 
 static void read_types_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error);
 static void read_documents_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error);
+static Documents *documents_new(PgResult *rows, size_t count);
+static Documents *documents_made(void);
+static void reading_done(Documents *documents);
 static void question_reading_ended(void);
 
 /* ---------- reading ---------- */
@@ -194,7 +199,12 @@ read_types_done(void *state, PgOutcome outcome, PgResult *result, const PgError 
 			type->served = read_served(&reading->arena, result, row, type);
 	}
 	pg_result_free(result);
-	pg_send(pg_call_new(PG_DOCUMENTS), true, READ_TIMEOUT_MS, read_documents_done, NULL);
+	if (without_documents)
+		reading_done(documents_new(NULL, 0));
+	else if (pg_variant() == PG_VARIANT_SQL)
+		reading_done(documents_made());
+	else
+		pg_send(pg_call_new(PG_DOCUMENTS), true, READ_TIMEOUT_MS, read_documents_done, NULL);
 }
 
 static int
@@ -226,37 +236,65 @@ announce(void)
 			 reading->type_count > 0 ? groups.bytes : "no group", source);
 }
 
-static void
-read_documents_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
+static Documents *
+documents_new(PgResult *rows, size_t count)
 {
-	Documents  *documents;
+	Documents  *documents = allocate(sizeof(Documents));
 
-	if (outcome != PG_OK)
-	{
-		reading_failed(error != NULL ? error->message : "no answer");
-		return;
-	}
-	documents = allocate(sizeof(Documents));
 	documents->references = 1;
 	arena_init(&documents->arena);
-	documents->rows = result;
-	documents->count = pg_rows(result);
+	documents->rows = rows;
+	documents->count = count;
+	documents->entries = arena_alloc0(&documents->arena, (count + 1) * sizeof(Document));
+	return documents;
+}
+
+/* What is left to do for the entry of a document whose path, type, hash and body are known. */
+static void
+document_complete(Documents *documents, size_t row)
+{
+	Document   *document = &documents->entries[row];
+
+	document->discovery = strncmp(document->path, "/api", 4) == 0;
+	document->row = row;
+
+	/* The header needs quotes; the stored value may lack them. */
+	if (document->etag[0] != '\0' && document->etag[0] != '"')
+		document->etag = arena_printf(&documents->arena, "\"%s\"", document->etag);
+}
+
+/* The documents of the types that were read, made here. */
+static Documents *
+documents_made(void)
+{
+	const Definition **definitions = allocate((reading->type_count + 1) * sizeof(Definition *));
+	Documents  *documents = documents_new(NULL, 0);
+	ServedDocument *made;
+	size_t		count = 0;
+
+	for (size_t i = 0; i < reading->type_count; i++)
+		if (reading->types[i].served != NULL)
+			definitions[count++] = reading->types[i].served->definition;
+	made = documents_make(&documents->arena, definitions, count, &documents->count);
+	free(definitions);
 	documents->entries = arena_alloc0(&documents->arena, (documents->count + 1) * sizeof(Document));
 	for (size_t row = 0; row < documents->count; row++)
 	{
 		Document   *document = &documents->entries[row];
 
-		document->path = keep(&documents->arena, result, row, 0);
-		document->content_type = keep(&documents->arena, result, row, 1);
-		document->etag = keep(&documents->arena, result, row, 2);
-		document->forms[FORM_COMPACT] = pg_text(result, row, 3);
-		document->discovery = strncmp(document->path, "/api", 4) == 0;
-		document->row = row;
-
-		/* The header needs quotes; the stored value may lack them. */
-		if (document->etag[0] != '\0' && document->etag[0] != '"')
-			document->etag = arena_printf(&documents->arena, "\"%s\"", document->etag);
+		document->path = made[row].path;
+		document->content_type = made[row].content_type;
+		document->etag = made[row].hash;
+		document->forms[FORM_COMPACT] = (JsonText) {made[row].body, made[row].len};
+		document_complete(documents, row);
 	}
+	return documents;
+}
+
+/* The reading is complete, and takes the place of the last one. */
+static void
+reading_done(Documents *documents)
+{
 	qsort(documents->entries, documents->count, sizeof(Document), compare_documents);
 
 	if (current == NULL)
@@ -272,6 +310,36 @@ read_documents_done(void *state, PgOutcome outcome, PgResult *result, const PgEr
 	if (wanted_generation != known_generation)
 		registry_generation(wanted_generation);
 	question_reading_ended();
+}
+
+static void
+read_documents_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
+{
+	Documents  *documents;
+
+	if (outcome != PG_OK)
+	{
+		reading_failed(error != NULL ? error->message : "no answer");
+		return;
+	}
+	documents = documents_new(result, pg_rows(result));
+	for (size_t row = 0; row < documents->count; row++)
+	{
+		Document   *document = &documents->entries[row];
+
+		document->path = keep(&documents->arena, result, row, 0);
+		document->content_type = keep(&documents->arena, result, row, 1);
+		document->etag = keep(&documents->arena, result, row, 2);
+		document->forms[FORM_COMPACT] = pg_text(result, row, 3);
+		document_complete(documents, row);
+	}
+	reading_done(documents);
+}
+
+void
+registry_without_documents(void)
+{
+	without_documents = true;
 }
 
 Registry *
@@ -318,6 +386,19 @@ registry_find(const Registry *registry, const char *group, const char *version, 
 		*version_known = true;
 		if (strcmp(type->resource, resource) == 0)
 			return type;
+	}
+	return NULL;
+}
+
+const Served *
+registry_served(const Registry *registry, int lane, JsonText version)
+{
+	for (size_t i = 0; registry != NULL && i < registry->type_count; i++)
+	{
+		const RegistryType *type = &registry->types[i];
+
+		if (type->lane == lane && json_text_is(version, type->version))
+			return type->served;
 	}
 	return NULL;
 }

@@ -61,6 +61,12 @@ extern const RegistryType *registry_types(const Registry *registry, size_t *coun
 extern const RegistryType *registry_find(const Registry *registry, const char *group, const char *version,
 										 const char *resource, bool *version_known);
 
+/* What decides about a version of the type of a lane; NULL as RegistryType.served is.  registry may be NULL. */
+extern const Served *registry_served(const Registry *registry, int lane, JsonText version);
+
+/* The documents are not needed in this process. */
+extern void registry_without_documents(void);
+
 /* Answers a GET or HEAD of a document: 200, 304, 404 or 406, or 503 before the first reading. */
 extern void registry_answer(struct Exchange *exchange);
 

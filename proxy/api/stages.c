@@ -19,6 +19,7 @@
 #include "api/api.h"
 #include "api/body.h"
 #include "api/export.h"
+#include "api/get.h"
 #include "api/health.h"
 #include "api/list.h"
 #include "api/namespaces.h"
@@ -503,34 +504,6 @@ exchange_request_text(Exchange *exchange)
 	text.bytes = buf.bytes;
 	text.len = buf.len;
 	return text;
-}
-
-static void
-get_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
-{
-	Exchange   *exchange = state;
-	Reply		reply;
-
-	exchange->call = NULL;
-	exchange_note_database(exchange);
-	if (outcome != PG_OK)
-	{
-		reply_outcome(exchange, outcome, error);
-		return;
-	}
-	reply = reply_read(&exchange->arena, result, 0);
-	reply_send(exchange, &reply, result);
-}
-
-static void
-get_start(Exchange *exchange)
-{
-	exchange->call = pg_call_new(PG_GET);
-	pg_add_bytes(exchange->call, exchange->request.bytes, exchange->request.len);
-	pg_answer_for(exchange->call, http_user_number(exchange->http));
-	if (exchange->exempt)
-		pg_exempt(exchange->call);
-	pg_send(exchange->call, false, exchange_time_left(exchange), get_done, exchange);
 }
 
 static void

@@ -25,6 +25,7 @@
 #include "base/allocate.h"
 #include "base/config.h"
 #include "api/feed.h"
+#include "api/get.h"
 #include "api/gathered.h"
 #include "api/list.h"
 #include "api/list_items.h"
@@ -65,6 +66,23 @@ enum
 	COLUMN_END_BOOKMARK,
 	COLUMN_TIMEOUT
 };
+
+/* Where a watch starts, and what it selects; in the answer of the call and in the arena of the exchange. */
+typedef struct WatchStart
+{
+	int			lane;
+	int64_t		version;
+	const char *cursor;			/* of the initial events; NULL: none */
+	ListQuery  *query;			/* of these; NULL: the extension plans them */
+	JsonText	namespace_name; /* "": all */
+	JsonText	labels;
+	JsonText	fields;
+	JsonText	first_representation;
+	JsonText	representation;
+	bool		bookmarks;
+	JsonText	end_bookmark;	/* "": none */
+	int32_t		timeout;
+} WatchStart;
 
 typedef struct Watch Watch;
 
@@ -354,8 +372,9 @@ read_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error
 		return;
 	}
 	watch->must_read = false;
-	answer_room_hold(&watch->reading, pg_result_bytes(result));
-	watch->changes = changes_new(result, representations, representations[1] >= 0 ? 2 : 1);
+	watch->changes = changes_new(result, feed_lane(watch->follower.feed), representations,
+								 representations[1] >= 0 ? 2 : 1);
+	answer_room_hold(&watch->reading, changes_bytes(watch->changes));
 	metrics_count(COUNTER_WATCH_RENDERED, watch->changes->count * (representations[1] >= 0 ? 2 : 1));
 	watch->next_change = 0;
 	if (watch->changes->count > 0 && watch->changes->events[0].operation == 'X')
@@ -381,18 +400,11 @@ static void
 watch_read(Watch *watch)
 {
 	Follower   *follower = &watch->follower;
-	JsonText	representations[2];
-	size_t		count = 0;
+	int			representations[2] = {follower->representation, follower->first_representation};
 
-	representations[count++] = representation_token(follower->representation);
-	if (follower->first_representation >= 0)
-		representations[count++] = representation_token(follower->first_representation);
 	watch->caught_up = feed_position(follower->feed);
-	watch->call = pg_call_new(PG_CHANGES);
-	pg_add_int4(watch->call, feed_lane(follower->feed));
-	pg_add_int8(watch->call, watch->position);
-	pg_add_text_array(watch->call, representations, count);
-	pg_add_int4(watch->call, watch->rows);
+	watch->call = changes_call(feed_lane(follower->feed), watch->position, representations,
+							   representations[1] >= 0 ? 2 : 1, watch->rows);
 	watch->reading.user = http_user_number(watch->exchange->http);
 	pg_answer_for(watch->call, watch->reading.user);
 	watch->on_standby = !watch->standby_done && pg_standby_ready();
@@ -470,10 +482,10 @@ watch_send_initial(Watch *watch)
 			pg_result_free(result);
 			return true;
 		}
-		body = piece_take(&watch->sending_piece, result);
+		body = piece_take(&watch->sending_piece, result, initial->pieces.query);
 		if (body.bytes == NULL)
 		{
-			watch_fail(watch, reply_failure(&watch->sending_piece.arena, &piece_unknown));
+			watch_fail(watch, reply_failure(&watch->sending_piece.arena, watch->sending_piece.error));
 			piece_drop(&watch->sending_piece);
 			return true;
 		}
@@ -772,10 +784,10 @@ initial_time_left(void *state)
 }
 
 static bool
-watch_parse_selectors(Watch *watch, const PgResult *result)
+watch_parse_selectors(Watch *watch, const WatchStart *start)
 {
-	JsonText	labels = pg_text(result, 0, COLUMN_LABELS);
-	JsonText	fields = pg_text(result, 0, COLUMN_FIELDS);
+	JsonText	labels = start->labels;
+	JsonText	fields = start->fields;
 	const char *error = NULL;
 
 	if (labels.len > 0)
@@ -792,21 +804,21 @@ watch_parse_selectors(Watch *watch, const PgResult *result)
 }
 
 static Initial *
-watch_prepare_initial(Watch *watch, const PgResult *result)
+watch_prepare_initial(Watch *watch, const WatchStart *start)
 {
 	Initial    *initial = allocate(sizeof(Initial));
-	JsonText	bookmark = pg_text(result, 0, COLUMN_END_BOOKMARK);
 
 	initial->pieces.complete = true;
-	if (bookmark.len > 0)
-		initial->end_bookmark = frame_new(bookmark.bytes, bookmark.len);
-	if (!pg_is_null(result, 0, COLUMN_CURSOR))
+	if (start->end_bookmark.len > 0)
+		initial->end_bookmark = frame_new(start->end_bookmark.bytes, start->end_bookmark.len);
+	if (start->cursor != NULL)
 	{
 		initial->listing = true;
 		initial->pieces.complete = false;
-		initial->pieces.statement = PG_LIST;
+		initial->pieces.statement = start->query != NULL ? PG_READ_LIST : PG_LIST;
+		initial->pieces.query = start->query;
 		initial->pieces.request = watch->exchange->request;
-		initial->pieces.cursor = strdup(pg_text(result, 0, COLUMN_CURSOR).bytes);
+		initial->pieces.cursor = strdup(start->cursor);
 		initial->pieces.try_standby = true;
 		initial->pieces.exempt = watch->exchange->exempt;
 		initial->pieces.holding.user = http_user_number(watch->exchange->http);
@@ -819,11 +831,79 @@ watch_prepare_initial(Watch *watch, const PgResult *result)
 	return initial;
 }
 
+/* The start of a watch that the extension has planned. */
+static WatchStart
+start_read(const PgResult *result)
+{
+	WatchStart	start = {
+		.lane = pg_int4(result, 0, COLUMN_LANE),
+		.version = pg_int8(result, 0, COLUMN_VERSION),
+		.cursor = pg_is_null(result, 0, COLUMN_CURSOR) ? NULL : pg_text(result, 0, COLUMN_CURSOR).bytes,
+		.namespace_name = pg_text(result, 0, COLUMN_NAMESPACE),
+		.labels = pg_text(result, 0, COLUMN_LABELS),
+		.fields = pg_text(result, 0, COLUMN_FIELDS),
+		.first_representation = pg_text(result, 0, COLUMN_FIRST_REPRESENTATION),
+		.representation = pg_text(result, 0, COLUMN_REPRESENTATION),
+		.bookmarks = pg_bool(result, 0, COLUMN_BOOKMARKS),
+		.end_bookmark = pg_text(result, 0, COLUMN_END_BOOKMARK),
+		.timeout = pg_int4(result, 0, COLUMN_TIMEOUT),
+	};
+
+	return start;
+}
+
+static JsonText
+text_of(const char *string)
+{
+	return (JsonText) {string, strlen(string)};
+}
+
+/* The start of a watch that the proxy has planned. */
+static WatchStart
+start_planned(Exchange *exchange, const PgResult *result)
+{
+	Arena	   *arena = &exchange->arena;
+	const ReadPlan *plan = exchange->watch_plan;
+	const Definition *definition = exchange->type->served->definition;
+	Transform	later = plan->transform;
+	WatchStart	start = {
+		.lane = pg_int4(result, 0, COLUMN_LANE),
+		.version = pg_int8(result, 0, COLUMN_VERSION),
+		.namespace_name = text_of(exchange->route->namespace_name),
+		.labels = text_of(plan->options.label_selector),
+		.fields = text_of(plan->options.field_selector),
+		.bookmarks = plan->options.bookmarks,
+		.timeout = (int32_t) (plan->options.timeout_seconds < INT32_MAX ? plan->options.timeout_seconds : INT32_MAX),
+	};
+
+	if (!pg_is_null(result, 0, COLUMN_CURSOR))
+	{
+		start.cursor = pg_text(result, 0, COLUMN_CURSOR).bytes;
+		start.query = list_query_new(exchange, plan);
+	}
+	/* A representation names the served version and the transform.  Only the first event of a table has its columns. */
+	later.columns = false;
+	start.first_representation = text_of(arena_printf(arena, "%s %s", exchange->type->version,
+													  transform_token(arena, &plan->transform)));
+	start.representation = text_of(arena_printf(arena, "%s %s", exchange->type->version,
+												transform_token(arena, &later)));
+	if (plan->options.initial_bookmark)
+	{
+		StrBuf		frame;
+
+		strbuf_init(&frame, arena);
+		render_bookmark(&frame, definition, &plan->transform, start.version, true);
+		start.end_bookmark = (JsonText) {frame.bytes, frame.len};
+	}
+	return start;
+}
+
 static void
 watch_begun(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 {
 	Exchange   *exchange = state;
 	Reply		reply;
+	WatchStart	start;
 	Watch	   *watch;
 	uint64_t	now = loop_now();
 	int32_t		timeout;
@@ -842,12 +922,13 @@ watch_begun(void *state, PgOutcome outcome, PgResult *result, const PgError *err
 		reply_send(exchange, &reply, result);
 		return;
 	}
+	start = exchange->watch_plan != NULL ? start_planned(exchange, result) : start_read(result);
 	watch = allocate(sizeof(Watch));
 	arena_init(&watch->arena);
 	watch->exchange = exchange;
-	watch->follower.representation = representation_number(pg_text(result, 0, COLUMN_REPRESENTATION));
-	watch->follower.first_representation = representation_number(pg_text(result, 0, COLUMN_FIRST_REPRESENTATION));
-	if (!watch_parse_selectors(watch, result) || watch->follower.representation < 0 ||
+	watch->follower.representation = representation_number(start.representation);
+	watch->follower.first_representation = representation_number(start.first_representation);
+	if (!watch_parse_selectors(watch, &start) || watch->follower.representation < 0 ||
 		watch->follower.first_representation < 0)
 	{
 		arena_free(&watch->arena);
@@ -858,16 +939,16 @@ watch_begun(void *state, PgOutcome outcome, PgResult *result, const PgError *err
 	}
 	if (watch->follower.first_representation == watch->follower.representation)
 		watch->follower.first_representation = -1;
-	if (!pg_is_null(result, 0, COLUMN_NAMESPACE) && pg_text(result, 0, COLUMN_NAMESPACE).len > 0)
+	if (start.namespace_name.len > 0)
 	{
-		watch->namespace_name = strdup(pg_text(result, 0, COLUMN_NAMESPACE).bytes);
+		watch->namespace_name = strdup(start.namespace_name.bytes);
 		if (watch->namespace_name == NULL)
 			abort();
 	}
-	watch->position = watch->sent = pg_int8(result, 0, COLUMN_VERSION);
-	watch->bookmarks = pg_bool(result, 0, COLUMN_BOOKMARKS);
+	watch->position = watch->sent = start.version;
+	watch->bookmarks = start.bookmarks;
 	watch->rows = READ_ROWS_FIRST;
-	timeout = pg_int4(result, 0, COLUMN_TIMEOUT);
+	timeout = start.timeout;
 	if (timeout <= 0)
 		timeout = (int32_t) (TIMEOUT_LEAST_S + arc4random_uniform(TIMEOUT_SPREAD_S));
 	watch->began_at = now;
@@ -879,8 +960,8 @@ watch_begun(void *state, PgOutcome outcome, PgResult *result, const PgError *err
 		watches->previous = watch;
 	watches = watch;
 	count_watch(exchange, 1);
-	feed_attach(&watch->follower, pg_int4(result, 0, COLUMN_LANE));
-	watch->initial = watch_prepare_initial(watch, result);
+	feed_attach(&watch->follower, start.lane);
+	watch->initial = watch_prepare_initial(watch, &start);
 	exchange_hold(exchange, watch, watch_closed, NULL);
 	loop_timer_stop(&exchange->deadline);
 
@@ -894,8 +975,27 @@ watch_begun(void *state, PgOutcome outcome, PgResult *result, const PgError *err
 void
 watch_start(Exchange *exchange)
 {
-	exchange->call = pg_call_new(PG_WATCH);
-	pg_add_bytes(exchange->call, exchange->request.bytes, exchange->request.len);
+	if (exchange->type->served != NULL)
+	{
+		ReadPlan   *plan = arena_alloc0(&exchange->arena, sizeof(ReadPlan));
+
+		if (!get_plan(exchange, plan))
+			return;
+		exchange->watch_plan = plan;
+		exchange->call = pg_call_new(PG_READ_WATCH);
+		pg_add_type(exchange->call, exchange->type);
+		pg_add_optional(exchange->call, exchange->route->namespace_name);
+		if (plan->options.from_now)
+			pg_add_null(exchange->call);
+		else
+			pg_add_int8(exchange->call, plan->options.version);
+		pg_add_int4(exchange->call, plan->options.initial_events ? 1 : 0);
+	}
+	else
+	{
+		exchange->call = pg_call_new(PG_WATCH);
+		pg_add_bytes(exchange->call, exchange->request.bytes, exchange->request.len);
+	}
 	if (exchange->exempt)
 		pg_exempt(exchange->call);
 	pg_send(exchange->call, false, exchange_time_left(exchange), watch_begun, exchange);

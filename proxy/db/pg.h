@@ -51,6 +51,10 @@ typedef enum PgStatement
 	PG_EXPORT,
 	PG_WATCH,
 	PG_CHANGES,
+	PG_READ_OBJECT,				/* these four in place of get, list, watch and changes where the proxy renders */
+	PG_READ_LIST,
+	PG_READ_WATCH,
+	PG_READ_CHANGES,
 	PG_BOOKMARK,
 	PG_POLL,
 	PG_COUNTS,

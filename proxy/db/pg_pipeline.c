@@ -323,7 +323,8 @@ connection_step_done(Connection *connection)
 		metrics_gauge_add(GAUGE_DB_BUSY, -1);
 	if (step.call == connection->victim)
 		connection->victim = NULL;
-	if (step.statement == PG_GET || step.statement == PG_LIST || step.statement == PG_WATCH)
+	if (step.statement == PG_GET || step.statement == PG_LIST || step.statement == PG_WATCH ||
+		step.statement == PG_READ_OBJECT || step.statement == PG_READ_LIST || step.statement == PG_READ_WATCH)
 		note_blocked(result);
 	if (status == PGRES_TUPLES_OK)
 	{

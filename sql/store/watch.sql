@@ -71,6 +71,52 @@ COMMENT ON FUNCTION kube_reports_internal.api_watch(uuid, text, kube_reports_int
 	IS 'where a watch starts: its lane and version, and a cursor for api_list() when initial events come first; lane '
 		'null: the reply is all, a Status, or with code 200 an ERROR event for a version that is too old';
 
+-- Settings are those of the callers, which run this query in their own plans.
+CREATE FUNCTION kube_reports_internal.changes_between(target_lane integer, target_cluster integer, target_type integer,
+	after_version bigint, max_rows integer)
+	RETURNS TABLE (version bigint, operation "char", namespace text, name text, at timestamptz, terms text[],
+		old_terms text[], metadata kube_reports.report, body kube_reports.report, old_metadata kube_reports.report,
+		old_body kube_reports.report, shows_old boolean)
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	WITH happened AS MATERIALIZED (
+		SELECT c.version, c.operation, c.namespace, c.name, c.at, c.old_metadata, c.old_body
+		FROM kube_reports_internal.change c
+		WHERE c.lane = $1 AND c.version > $4 ORDER BY c.version LIMIT $5
+	), complete AS (
+		SELECT h.version, h.operation, h.namespace, h.name, h.at, h.old_metadata, h.old_body,
+			CASE WHEN n.found THEN n.old_metadata ELSE o.metadata END AS metadata,
+			CASE WHEN n.found THEN n.old_body ELSE o.body END AS body
+		FROM happened h
+			-- The state after a change is the old state in the key's next change, or the stored object.
+			LEFT JOIN LATERAL (SELECT true AS found, n.old_metadata, n.old_body FROM kube_reports_internal.change n
+				WHERE n.lane = $1 AND n.namespace = h.namespace AND n.name = h.name AND n.version > h.version
+				ORDER BY n.version LIMIT 1) n ON h.operation <> 'D'
+			LEFT JOIN LATERAL (SELECT o.metadata, o.body FROM kube_reports.object o
+				WHERE n.found IS NULL AND h.operation <> 'D' AND o.cluster_id = $2
+					AND o.resource_type = $3 AND o.namespace = h.namespace AND o.name = h.name
+				LIMIT 1) o ON true
+	), measured AS (
+		SELECT s.*, sum(s.size) OVER (ORDER BY s.version) - s.size AS bytes_before
+		FROM (SELECT c.*, kube_reports.document_size(coalesce(c.metadata, c.old_metadata))
+				+ kube_reports.document_size(coalesce(c.body, c.old_body)) AS size
+			FROM complete c) s
+	), labelled AS (
+		SELECT m.*, kube_reports.label_terms(coalesce(m.metadata, m.old_metadata)) AS terms,
+			kube_reports.label_terms(m.old_metadata) AS old_terms
+		FROM measured m
+		WHERE m.bytes_before < 4194304
+	)
+	SELECT l.version, l.operation, l.namespace, l.name, l.at, l.terms, l.old_terms,
+		CASE l.operation WHEN 'D' THEN l.old_metadata ELSE l.metadata END,
+		CASE l.operation WHEN 'D' THEN l.old_body ELSE l.body END,
+		l.old_metadata, l.old_body, l.operation = 'M' AND l.terms IS DISTINCT FROM l.old_terms
+	FROM labelled l;
+END;
+COMMENT ON FUNCTION kube_reports_internal.changes_between(integer, integer, integer, bigint, integer)
+	IS 'the changes of a lane after a version, 4 MB or max_rows of them: with the state after each (of D: the last one) '
+		'and the state before, which watchers may need where shows_old';
+
 CREATE FUNCTION kube_reports_internal.api_changes(cluster uuid, lane integer, after_version bigint,
 	representations text[], max_rows integer,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
@@ -99,45 +145,13 @@ BEGIN
 	END IF;
 
 	RETURN QUERY
-	WITH happened AS MATERIALIZED (
-		SELECT c.version, c.operation, c.namespace, c.name, c.at, c.old_metadata, c.old_body
-		FROM kube_reports_internal.change c
-		WHERE c.lane = target.id AND c.version > after_version ORDER BY c.version LIMIT max_rows
-	), complete AS (
-		SELECT h.version, h.operation, h.namespace, h.name, h.at, h.old_metadata, h.old_body,
-			CASE WHEN n.found THEN n.old_metadata ELSE o.metadata END AS metadata,
-			CASE WHEN n.found THEN n.old_body ELSE o.body END AS body
-		FROM happened h
-			-- The state after a change is the old state in the key's next change, or the stored object.
-			LEFT JOIN LATERAL (SELECT true AS found, n.old_metadata, n.old_body FROM kube_reports_internal.change n
-				WHERE n.lane = target.id AND n.namespace = h.namespace AND n.name = h.name AND n.version > h.version
-				ORDER BY n.version LIMIT 1) n ON h.operation <> 'D'
-			LEFT JOIN LATERAL (SELECT o.metadata, o.body FROM kube_reports.object o
-				WHERE n.found IS NULL AND h.operation <> 'D' AND o.cluster_id = target.cluster_id
-					AND o.resource_type = target.resource_type AND o.namespace = h.namespace AND o.name = h.name
-				LIMIT 1) o ON true
-	), measured AS (
-		SELECT s.*, sum(s.size) OVER (ORDER BY s.version) - s.size AS bytes_before
-		FROM (SELECT c.*, kube_reports.document_size(coalesce(c.metadata, c.old_metadata))
-				+ kube_reports.document_size(coalesce(c.body, c.old_body)) AS size
-			FROM complete c) s
-	), labelled AS (
-		SELECT m.*, kube_reports.label_terms(coalesce(m.metadata, m.old_metadata)) AS terms,
-			kube_reports.label_terms(m.old_metadata) AS old_terms
-		FROM measured m
-		WHERE m.bytes_before < 4194304
-	)
-	SELECT l.version, l.operation, l.namespace, l.name, l.at, l.terms, l.old_terms,
-		CASE l.operation WHEN 'D'
-			THEN kube_reports_internal.represent(target.resource_type, representations,
-				l.old_metadata, l.old_body, l.version)
-			ELSE kube_reports_internal.represent(target.resource_type, representations, l.metadata, l.body, l.version)
-				END,
-		CASE WHEN l.operation = 'M' AND l.terms IS DISTINCT FROM l.old_terms
-			THEN kube_reports_internal.represent(target.resource_type, representations, l.old_metadata,
-				l.old_body, l.version) END
-	FROM labelled l
-	ORDER BY l.version;
+	SELECT k.version, k.operation, k.namespace, k.name, k.at, k.terms, k.old_terms,
+		kube_reports_internal.represent(target.resource_type, representations, k.metadata, k.body, k.version),
+		CASE WHEN k.shows_old THEN kube_reports_internal.represent(target.resource_type, representations,
+			k.old_metadata, k.old_body, k.version) END
+	FROM kube_reports_internal.changes_between(target.id, target.cluster_id, target.resource_type, after_version,
+		max_rows) k
+	ORDER BY k.version;
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_changes(uuid, integer, bigint, text[], integer,

@@ -1,0 +1,18 @@
+/*-------------------------------------------------------------------------
+ *
+ * documents.h
+ *	  Discovery, OpenAPI and version documents of the served types.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef DOCUMENTS_H
+#define DOCUMENTS_H
+
+#include "engine/answers/discovery.h"
+#include "engine/schema/definition.h"
+
+/* Makes them in the arena, as served_documents() of the engine does. */
+extern ServedDocument *documents_make(Arena *arena, const Definition *const *definitions, size_t count,
+									  size_t *document_count);
+
+#endif							/* DOCUMENTS_H */

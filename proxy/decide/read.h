@@ -1,0 +1,66 @@
+/*-------------------------------------------------------------------------
+ *
+ * read.h
+ *	  Rows of stored objects as the bytes of answers.
+ *
+ * A row has a version, the metadata, and the body as stored_bytes() gives it
+ * (codec/packed.h), NULL when the answer does not show it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef READ_H
+#define READ_H
+
+#include "engine/answers/read_plan.h"
+#include "engine/answers/render.h"
+
+/* The form of the objects of an answer. */
+typedef struct ReadForm
+{
+	const Definition *definition;	/* where the form splices stored texts, only its api_version and kind are used */
+	Transform	transform;
+} ReadForm;
+
+typedef struct ReadRow
+{
+	int64_t		version;
+	JsonText	metadata;
+	JsonText	body;			/* packed; bytes NULL or no length: the form does not need it */
+} ReadRow;
+
+/* What becomes of a row. */
+typedef enum ReadPart
+{
+	READ_ANSWER,				/* the answer to a get, with a newline */
+	READ_ITEM,					/* an item of a list */
+	READ_ADDED,					/* the frame of an initial event */
+	READ_CHANGED				/* the object of an event */
+} ReadPart;
+
+typedef enum ReadOutcome
+{
+	READ_DONE,
+	READ_DAMAGED,				/* the body cannot be unpacked */
+	READ_COSTLY					/* rendering exceeded the budget of the row */
+} ReadOutcome;
+
+/* Memory for an unpacked body, which several rows use one after the other.  Zeroed: none yet. */
+typedef struct ReadRoom
+{
+	char	   *bytes;
+	size_t		size;
+} ReadRoom;
+
+extern void read_room_free(ReadRoom *room);
+
+/*
+ * Appends a row to buf.  now is the time from which ages count, in seconds.  What is parsed for it is freed before the
+ * function returns.  Unless the outcome is READ_DONE, buf may have a part of the row.
+ */
+extern ReadOutcome read_render(StrBuf *buf, ReadRoom *room, const ReadForm *form, ReadPart part, const ReadRow *row,
+							   int64_t now);
+
+/* Plans a read; false with code and Status when the request cannot be answered. */
+extern bool read_plan(Arena *arena, const Definition *definition, JsonText request, ReadPlan *plan);
+
+#endif							/* READ_H */
