@@ -53,6 +53,12 @@ COMMENT ON FUNCTION kube_reports_internal.stored_bytes(kube_reports.report)
 	IS 'a document as it is stored: the byte 1, four bytes of its length and a block of lz4; or its text, when it is not '
 		'stored with lz4';
 
+CREATE FUNCTION kube_reports_internal.variant() RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN 'sql';
+COMMENT ON FUNCTION kube_reports_internal.variant()
+	IS 'which variant of the extension this is: c, where the server runs the engine, or sql, where the proxy does';
+
 CREATE FUNCTION kube_reports_internal.crd_definitions(crd kube_reports.report) RETURNS jsonb
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 BEGIN ATOMIC
