@@ -20,19 +20,21 @@
 
 #include "base/allocate.h"
 #include "base/config.h"
+#include "api/dialogue.h"
 #include "api/feed_channel.h"
 #include "base/metrics.h"
 #include "api/namespaces.h"
 #include "api/reply.h"
 #include "engine/base/hash.h"
 
-#define BATCH_WRITES 64
+#define BATCH_WRITES DIALOGUE_WRITES
 #define BATCH_BYTES (4 * 1024 * 1024)
 #define WAITING_WRITES 4096
 #define WAITING_BYTES (64 * 1024 * 1024)
 #define EXEMPT_FACTOR 2			/* factor for the limits of system:masters */
 #define LOOK_AHEAD 256			/* waiting writes looked at for one batch */
 #define NAMESPACE_MOVES 5		/* how often a create is sent again because its namespace changed */
+#define REGISTRY_MOVES 5		/* how often a write is decided again because the registry changed */
 #define COSTLY_BYTES (256 * 1024)	/* larger bodies are costly; costly_bytes() in store/write.sql */
 #define COSTLY_WRITES 64		/* waiting */
 #define COSTLY_WAITING_BYTES (32 * 1024 * 1024)
@@ -70,6 +72,7 @@ struct Batch
 {
 	BatchLane  *lane;
 	bool		costly;			/* a costly write; not counted as the lane's batch in flight */
+	uint64_t	sent;			/* in microseconds */
 	size_t		count;
 	Member	   *writes[BATCH_WRITES];	/* NULL when the client left */
 };
@@ -230,6 +233,23 @@ member_moved(Exchange *exchange)
 					 &(StatusDetails) {.retry_after_seconds = 1});
 }
 
+/* The registry has changed since the type of the write was found. */
+static void
+member_stale(Exchange *exchange)
+{
+	if (exchange->registry_moves++ < REGISTRY_MOVES)
+		exchange_find_type_again(exchange);
+	else
+		reply_status(exchange, 503, "ServiceUnavailable", "the definition of the type keeps changing",
+					 &(StatusDetails) {.retry_after_seconds = 1});
+}
+
+static void
+reply_partial(Exchange *exchange)
+{
+	reply_status(exchange, 500, "InternalError", "Internal error occurred: a batch was answered in part", NULL);
+}
+
 /* Answers each member with its element of the result. */
 static void
 batch_answer(Batch *batch, const PgResult *result)
@@ -277,8 +297,7 @@ batch_answer(Batch *batch, const PgResult *result)
 		}
 		if (!there || pg_array_int4(code) < 200 || pg_array_int4(code) > 599)
 		{
-			reply_status(write->exchange, 500, "InternalError",
-						 "Internal error occurred: a batch was answered in part", NULL);
+			reply_partial(write->exchange);
 			continue;
 		}
 		reply.code = pg_array_int4(code);
@@ -387,20 +406,28 @@ batch_note_times(const Batch *batch)
 	}
 }
 
+/* The lane may have the next batch. */
+static void
+batch_over(const Batch *batch, PgOutcome outcome)
+{
+	BatchLane  *lane = batch->lane;
+
+	if (batch->costly)
+		return;
+	lane->batch = NULL;
+	lane->hangs = false;
+	loop_timer_stop(&lane->patience);
+	if (outcome == PG_OK)
+		lane_gather(lane, batch->count);
+}
+
 static void
 batch_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 {
 	Batch	   *batch = state;
 	BatchLane  *lane = batch->lane;
 
-	if (!batch->costly)
-	{
-		lane->batch = NULL;
-		lane->hangs = false;
-		loop_timer_stop(&lane->patience);
-		if (outcome == PG_OK)
-			lane_gather(lane, batch->count);
-	}
+	batch_over(batch, outcome);
 	batch_note_times(batch);
 	if (outcome == PG_OK)
 		batch_answer(batch, result);
@@ -412,6 +439,94 @@ batch_done(void *state, PgOutcome outcome, PgResult *result, const PgError *erro
 	free(batch);
 	lane_ready(lane);
 }
+
+/* ---------- batches that the proxy decides ---------- */
+
+static void
+member_decided(void *state, size_t index, const DialogueAnswer *answer)
+{
+	Batch	   *batch = state;
+	Member	   *write = batch->writes[index];
+	Exchange   *exchange;
+	Reply		reply = {
+		.code = answer->code,.content_type = "application/json",
+		.retry_after = answer->retry_after,.body = answer->body
+	};
+
+	if (answer->version > 0)
+		feed_channel_written(batch->lane->lane, answer->version);
+	if (write == NULL)
+		return;
+	exchange = write->exchange;
+	batch->writes[index] = NULL;
+	exchange_release(exchange);
+	http_add_database_time(exchange->http, (double) (batch->sent - write->waits_since) / 1e6,
+						   (double) (loop_microseconds() - batch->sent) / 1e6);
+	switch (answer->code)
+	{
+		case DIALOGUE_COSTS:
+			member_costs(write);
+			return;
+		case DIALOGUE_MOVED:
+			member_moved(exchange);
+			return;
+		case DIALOGUE_STALE:
+			member_stale(exchange);
+			return;
+		default:
+			break;
+	}
+	if (answer->body.bytes == NULL || answer->code < 200 || answer->code > 599)
+	{
+		reply_partial(exchange);
+		return;
+	}
+	if (answer->warnings != NULL)
+	{
+		reply.warning_count = answer->warnings->u.array.count;
+		reply.warnings = arena_alloc(&exchange->arena, (reply.warning_count + 1) * sizeof(JsonText));
+		for (size_t i = 0; i < reply.warning_count; i++)
+			reply.warnings[i] = answer->warnings->u.array.items[i]->u.string;
+	}
+	reply_send(exchange, &reply, NULL);
+}
+
+static void
+dialogue_over(void *state, PgOutcome outcome, const PgError *error)
+{
+	Batch	   *batch = state;
+	BatchLane  *lane = batch->lane;
+
+	batch_over(batch, outcome);
+	if (outcome != PG_OK)
+		batch_fail(batch, outcome, error);
+	if (batch->costly)
+		costly_rest();
+	free(batch);
+	lane_ready(lane);
+}
+
+static void
+batch_decide(Batch *batch)
+{
+	DialogueWrite writes[BATCH_WRITES];
+
+	for (size_t i = 0; i < batch->count; i++)
+	{
+		const Exchange *exchange = batch->writes[i]->exchange;
+
+		writes[i] = (DialogueWrite) {
+			.registry = exchange->registry,.type = exchange->type,
+			.create = strcmp(exchange->route->verb, "create") == 0,
+			.namespace_name = exchange->route->namespace_name,.name = exchange->route->name,
+			.namespace_uid = exchange->namespace_uid,
+			.request = exchange->request,.document = batch->writes[i]->body
+		};
+	}
+	dialogue_start(writes, batch->count, batch->costly, member_decided, dialogue_over, batch);
+}
+
+/* ---------- a lane ---------- */
 
 static void
 refuse_to_wait(Exchange *exchange)
@@ -462,15 +577,22 @@ batch_send(Batch *batch)
 {
 	JsonText	requests[BATCH_WRITES];
 	JsonText	bodies[BATCH_WRITES];
-	PgCall	   *call = pg_call_new(PG_WRITE);
+	PgCall	   *call;
 
+	metrics_count(COUNTER_BATCHES, 1);
+	metrics_count(COUNTER_BATCHED_WRITES, batch->count);
+	batch->sent = loop_microseconds();
+	if (pg_variant() == PG_VARIANT_SQL)
+	{
+		batch_decide(batch);
+		return;
+	}
+	call = pg_call_new(PG_WRITE);
 	for (size_t i = 0; i < batch->count; i++)
 	{
 		requests[i] = batch->writes[i]->exchange->request;
 		bodies[i] = batch->writes[i]->body;
 	}
-	metrics_count(COUNTER_BATCHES, 1);
-	metrics_count(COUNTER_BATCHED_WRITES, batch->count);
 	pg_add_text_array(call, requests, batch->count);
 	pg_add_bytea_array(call, bodies, batch->count);
 	pg_add_int4(call, batch->costly);

@@ -37,6 +37,7 @@ struct Exchange
 	const char *namespace_uid;	/* uid of the namespace when the request may create and the uid is trusted; else NULL */
 	const char *namespace_state;	/* missing or terminating; else NULL */
 	int			namespace_moves;	/* how often the store had another namespace of that name */
+	int			registry_moves; /* how often the store had another definition of the type */
 	JsonText	request;		/* the JSON object of extension/engine/api/request.h */
 	JsonText	body;			/* JSON, or the YAML that body_error is about */
 	const char *body_error;		/* NULL unless a body of YAML could not be read */
@@ -76,6 +77,9 @@ extern void exchange_release(Exchange *exchange);
 /* Begins the next stage, or the present one again.  Either may free the exchange. */
 extern void exchange_next(Exchange *exchange);
 extern void exchange_again(Exchange *exchange);
+
+/* Goes back to the stage that finds the type, with a new reading of the registry. */
+extern void exchange_find_type_again(Exchange *exchange);
 
 /*
  * Whether the request is an apply.  An apply creates a missing object and then also needs the verb create; only the

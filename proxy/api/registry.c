@@ -31,7 +31,7 @@
 #define YEAR_SECONDS (365 * 24 * 3600)
 #define YAML_TYPE "application/yaml"
 #define COLUMN_DEFINITION 8		/* of api_registry(): its id, the definition, the type's id */
-#define COLUMN_MAPPING 11		/* its id, the mapping, whether summaries are filled in */
+#define COLUMN_MAPPING 11		/* its id, the mapping, whether summaries are filled in, the cluster's id */
 #define CLAUSE_LIMIT 64			/* clauses of an Accept header; later ones are ignored */
 
 /* The forms of a document. */
@@ -116,6 +116,12 @@ registry_generation(int64_t generation)
 	pg_send(pg_call_new(PG_REGISTRY), true, READ_TIMEOUT_MS, read_types_done, NULL);
 }
 
+void
+registry_distrust(void)
+{
+	known_generation = -1;
+}
+
 static void
 reading_failed(const char *what)
 {
@@ -166,6 +172,7 @@ read_served(Arena *arena, const PgResult *result, size_t row, const RegistryType
 		served->mapping = mapping_read(arena, pg_text(result, row, COLUMN_MAPPING + 1), &why);
 	}
 	served->fill_summary = pg_bool(result, row, COLUMN_MAPPING + 2);
+	served->cluster_id = pg_int4(result, row, COLUMN_MAPPING + 3);
 	if (why == NULL)
 		return served;
 	log_line(LOG_ERROR, "%s.%s of version %s cannot be served: %s. Register its CustomResourceDefinition again",
@@ -348,6 +355,13 @@ registry_acquire(void)
 	if (current != NULL)
 		current->references++;
 	return current;
+}
+
+Registry *
+registry_hold(Registry *registry)
+{
+	registry->references++;
+	return registry;
 }
 
 void

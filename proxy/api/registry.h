@@ -42,11 +42,18 @@ extern void registry_generation(int64_t generation);
 
 /* NULL before the first successful reading; registry_release() ends the reference. */
 extern Registry *registry_acquire(void);
+extern Registry *registry_hold(Registry *registry); /* another reference */
 extern void registry_release(Registry *registry);
 extern bool registry_known(void);
 
 /* Whether the last reading has the resource or the document.  True before the first reading: then the answer is 503. */
 extern bool registry_serves(const struct Route *route);
+
+/*
+ * The last reading is not true any more, whatever its generation: some settings of a type change without a new one.
+ * The next answer of the database about the generation starts a reading.
+ */
+extern void registry_distrust(void);
 
 /*
  * Calls exchange_next() when there is a reading at least as new as this call, or when none can be had; never before

@@ -77,6 +77,18 @@ exchange_next(Exchange *exchange)
 	exchange_again(exchange);
 }
 
+void
+exchange_find_type_again(Exchange *exchange)
+{
+	registry_release(exchange->registry);
+	exchange->registry = NULL;
+	exchange->type = NULL;
+	for (exchange->stage = 0; stages[exchange->stage].begin != know_registry;)
+		exchange->stage++;
+	registry_distrust();
+	registry_refresh(exchange);
+}
+
 /* ---------- authentication and authorization ---------- */
 
 static void

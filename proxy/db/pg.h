@@ -47,6 +47,8 @@ typedef enum PgStatement
 	PG_GET,
 	PG_LIST,
 	PG_WRITE,
+	PG_LOAD,					/* this and the next: of a proxy that decides itself */
+	PG_COMMIT,
 	PG_DELETE_COLLECTION,
 	PG_EXPORT,
 	PG_WATCH,
@@ -145,6 +147,8 @@ extern void pg_add_int4(PgCall *call, int32_t value);
 extern void pg_add_int8(PgCall *call, int64_t value);
 extern void pg_add_int4_array(PgCall *call, const int32_t *values, size_t count);
 extern void pg_add_text_array(PgCall *call, const JsonText *values, size_t count);
+extern void pg_add_int8_array(PgCall *call, const int64_t *values, size_t count);
+extern void pg_add_text_or_null_array(PgCall *call, const JsonText *values, size_t count);	/* bytes NULL: null */
 extern void pg_add_bytea_array(PgCall *call, const JsonText *values, size_t count);
 
 /*

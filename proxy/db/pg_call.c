@@ -24,6 +24,7 @@
 #include "db/pg_settings.h"
 
 #define OID_BYTEA 17
+#define OID_INT8 20
 #define OID_INT4 23
 #define OID_TEXT 25
 
@@ -41,7 +42,7 @@ const PgStatementText pg_statements[PG_STATEMENT_COUNT] = {
 		/* An extension of an earlier version does not say it. */
 		" pg_catalog.to_jsonb(h)->>'variant'"
 	" FROM kube_reports_internal.api_hello($1::uuid, $2::text, $3::int4) h", 7, true, false, false},
-	[PG_REGISTRY] = {"registry", "SELECT * FROM kube_reports_internal.api_registry($1::uuid)", 14, false, false, false},
+	[PG_REGISTRY] = {"registry", "SELECT * FROM kube_reports_internal.api_registry($1::uuid)", 15, false, false, false},
 	[PG_DOCUMENTS] = {"documents", "SELECT * FROM kube_reports_internal.api_documents($1::uuid)", 4,
 	false, false, false},
 	[PG_GET] = {"get", "SELECT * FROM kube_reports_internal.api_get($1::uuid, $2::text)", 5, true, false, true},
@@ -50,6 +51,14 @@ const PgStatementText pg_statements[PG_STATEMENT_COUNT] = {
 	[PG_WRITE] = {"write",
 		"CALL kube_reports_internal.api_write($1::uuid, $2::text[], $3::bytea[], $4::int4 = 1, NULL, NULL, NULL, "
 		"NULL, NULL, NULL)",
+	6, true, true, false},
+	[PG_LOAD] = {"load", "SELECT * FROM kube_reports_internal.api_load($1::uuid, $2::text, $3::text, $4::text, $5::text[], "
+		"$6::text[], $7::int4 = 1)",
+	4, false, true, false},
+	[PG_COMMIT] = {"commit",
+		"CALL kube_reports_internal.api_commit($1::uuid, $2::text, $3::text, $4::text, $5::int4 = 1, $6::int8, "
+		"$7::int4 = 1, $8::int8[], $9::text[], $10::text[], $11::text[], $12::text[], $13::text[], $14::text[], "
+		"$15::int8[], $16::text[], $17::text[], $18::text[], $19::text[], NULL, NULL, NULL, NULL, NULL, NULL)",
 	6, true, true, false},
 	[PG_DELETE_COLLECTION] = {"delete_collection",
 		"CALL kube_reports_internal.api_delete_collection($1::uuid, $2::text, $3::bytea, $4::text,"
@@ -275,6 +284,34 @@ pg_add_int4_array(PgCall *call, const int32_t *values, size_t count)
 	{
 		put_int4(call, 4);
 		put_int4(call, values[i]);
+	}
+	call_end_parameter(call);
+}
+
+void
+pg_add_int8_array(PgCall *call, const int64_t *values, size_t count)
+{
+	call_begin_parameter(call, 1);
+	put_array_header(call, OID_INT8, count);
+	for (size_t i = 0; i < count; i++)
+	{
+		uint64_t	big = htobe64((uint64_t) values[i]);
+
+		put_int4(call, 8);
+		put_bytes(call, (const char *) &big, 8);
+	}
+	call_end_parameter(call);
+}
+
+void
+pg_add_text_or_null_array(PgCall *call, const JsonText *values, size_t count)
+{
+	call_begin_parameter(call, 1);
+	put_array_header(call, OID_TEXT, count);
+	for (size_t i = 0; i < count; i++)
+	{
+		put_int4(call, values[i].bytes != NULL ? (int32_t) values[i].len : -1);
+		put_bytes(call, values[i].bytes, values[i].len);
 	}
 	call_end_parameter(call);
 }

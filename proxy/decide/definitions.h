@@ -19,6 +19,7 @@ typedef struct Served
 {
 	int64_t		definition_id;	/* no two documents ever have the same id */
 	const Definition *definition;
+	int			cluster_id;
 	int			type_id;
 	bool		namespaced;
 	int64_t		mapping_id;		/* 0: results do not count as current */

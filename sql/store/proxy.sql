@@ -42,7 +42,7 @@ CREATE FUNCTION kube_reports_internal.api_registry(cluster uuid,
 		OUT lane integer, OUT "group" text, OUT version text, OUT resource text, OUT kind text,
 			OUT namespaced boolean, OUT status boolean,
 		OUT deprecation text, OUT definition_id bigint, OUT definition text, OUT type_id integer,
-		OUT mapping_id bigint, OUT mapping text, OUT fill_summary boolean)
+		OUT mapping_id bigint, OUT mapping text, OUT fill_summary boolean, OUT cluster_id integer)
 	RETURNS SETOF record
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -54,7 +54,7 @@ BEGIN
 			(v.definition::jsonb->>'status')::boolean, v.definition::jsonb->>'deprecationWarning',
 			v.id, v.definition::text, t.id, CASE WHEN t.results = 'current' THEN t.mapping_id END,
 			CASE WHEN t.results = 'current' THEN t.mapping::text END,
-			EXISTS (SELECT FROM kube_reports_internal.summary_type s WHERE s.resource_type = t.id)
+			EXISTS (SELECT FROM kube_reports_internal.summary_type s WHERE s.resource_type = t.id), c.id
 		FROM kube_reports.cluster c
 			JOIN kube_reports_internal.lane l ON l.cluster_id = c.id
 			JOIN kube_reports.resource_type t ON t.id = l.resource_type

@@ -418,7 +418,7 @@ COMMENT ON FUNCTION kube_reports_internal.api_load(uuid, text, text, text, text[
 
 CREATE FUNCTION kube_reports_internal.commit_batch(cluster uuid, "group" text, version text, resource text,
 	alone boolean, mapping_id bigint, fill_summary boolean, definitions bigint[], actions text[], namespaces text[],
-	names text[], uids text[], metadatas text[], bodies text[], bases bigint[], times timestamptz[], actors text[],
+	names text[], uids text[], metadatas text[], bodies text[], bases bigint[], times text[], actors text[],
 	namespace_uids text[], prepared text[],
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
 		OUT codes integer[], OUT versions bigint[], OUT stored_versions bigint[], OUT stored_metadatas text[],
@@ -446,7 +446,7 @@ BEGIN
 		status := kube_reports_internal.not_served_document(cluster, caller);
 		RETURN;
 	END IF;
-	IF target.mapping_id IS DISTINCT FROM commit_batch.mapping_id
+	IF target.mapping_id IS DISTINCT FROM nullif(commit_batch.mapping_id, 0)
 		OR target.fill_summary IS DISTINCT FROM commit_batch.fill_summary
 		OR EXISTS (SELECT FROM unnest(definitions) d(id)
 			WHERE NOT EXISTS (SELECT FROM kube_reports_internal.resource_version v
@@ -455,14 +455,17 @@ BEGIN
 		RETURN;
 	END IF;
 	SELECT array_agg(ROW(i.action, 200, i.namespace, i.name, i.uid, i.metadata, i.body, true, NULL, '', 0, NULL,
-			i.actor)::kube_reports_internal.admitted ORDER BY i.position)
-		INTO outcomes
+				i.actor)::kube_reports_internal.admitted ORDER BY i.position),
+			array_agg(nullif(i.base, 0) ORDER BY i.position)
+		INTO outcomes, versions
 		FROM ROWS FROM (unnest(actions), unnest(namespaces), unnest(names), unnest(uids), unnest(metadatas),
-			unnest(bodies), unnest(actors))
-				WITH ORDINALITY i(action, namespace, name, uid, metadata, body, actor, position);
+			unnest(commit_batch.bodies), unnest(bases), unnest(actors))
+				WITH ORDINALITY i(action, namespace, name, uid, metadata, body, base, actor, position);
 	SELECT * INTO done FROM kube_reports_internal.commit_decided(target.cluster_id, target.type_id, target.lane,
 		target.floor, target.mapping_id, target.mapping, target.fill_summary, target.aggregated, true, alone,
-		outcomes, definitions, bases, times, namespace_uids, prepared => prepared);
+		outcomes, definitions, versions, ARRAY(SELECT nullif(t.at, '')::timestamptz
+			FROM unnest(times) WITH ORDINALITY t(at, position) ORDER BY t.position), namespace_uids,
+		prepared => commit_batch.prepared);
 	codes := done.codes;
 	versions := done.versions;
 	IF -2 = ANY (codes) THEN
@@ -481,16 +484,16 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.commit_batch(uuid, text, text, text, boolean, bigint, boolean, bigint[],
-	text[], text[], text[], text[], text[], text[], bigint[], timestamptz[], text[], text[], text[],
+	text[], text[], text[], text[], text[], text[], bigint[], text[], text[], text[], text[],
 	kube_reports_internal.caller)
 	IS 'stores what a proxy has decided, of one lane, no object twice. actions: i, u, d; bases: the version that each was '
-		'decided on, null: there was no object. codes: 200 stored, with its version; 0 as in write_batch(); -2 not '
+		'decided on, 0: there was no object. times: of evaluation, empty: none. codes: 200 stored, with its version; 0 as in write_batch(); -2 not '
 		'stored, because the object has another version by now: what there is, is in the arrays stored_ (documents null '
 		'as in api_load()); -3 nothing was stored, because the registry is another one. status: the type is not served';
 
 CREATE PROCEDURE kube_reports_internal.api_commit(cluster uuid, "group" text, version text, resource text,
 	alone boolean, mapping_id bigint, fill_summary boolean, definitions bigint[], actions text[], namespaces text[],
-	names text[], uids text[], metadatas text[], bodies text[], bases bigint[], times timestamptz[], actors text[],
+	names text[], uids text[], metadatas text[], bodies text[], bases bigint[], times text[], actors text[],
 	namespace_uids text[], prepared text[],
 		INOUT codes integer[], INOUT versions bigint[], INOUT stored_versions bigint[], INOUT stored_metadatas text[],
 		INOUT stored_bodies text[], INOUT status bytea)
@@ -506,7 +509,7 @@ BEGIN
 END
 $$;
 COMMENT ON PROCEDURE kube_reports_internal.api_commit(uuid, text, text, text, boolean, bigint, boolean, bigint[],
-	text[], text[], text[], text[], text[], text[], bigint[], timestamptz[], text[], text[], text[], integer[],
+	text[], text[], text[], text[], text[], text[], bigint[], text[], text[], text[], text[], integer[],
 	bigint[], bigint[], text[], text[], bytea)
 	IS 'commit_batch() in a transaction of its own: when it returns, what was stored is durable';
 

@@ -233,17 +233,25 @@ CREATE FUNCTION kube_reports_internal.result_difference(mapping_id bigint,
 		OUT status "char", OUT native_status text, OUT score double precision,
 		OUT detail bigint, OUT message text, OUT properties text, OUT exceptions text[], OUT evaluated_at timestamptz)
 			RETURNS SETOF record
-LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 10
-BEGIN ATOMIC
-	SELECT r.* FROM json_to_recordset(coalesce(prepared,
-			kube_reports_internal.only_in_c('result_difference')::text)::json)
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE ROWS 10
+SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+BEGIN
+	IF mapping_id IS NULL THEN
+		RETURN;
+	END IF;
+	IF prepared IS NULL THEN
+		PERFORM kube_reports_internal.only_in_c('result_difference');
+	END IF;
+	RETURN QUERY SELECT r.* FROM json_to_recordset(prepared::json)
 		AS r(key bigint, wanted boolean, old_status "char", "position" integer,
 			criterion bigint, source text, policy text, rule text, category text, severity text,
 			subject bigint, api_version text, kind text, subject_namespace text, subject_name text, subject_uid text,
 			status "char", native_status text, score double precision,
-			detail bigint, message text, properties text, exceptions text[], evaluated_at timestamptz)
-		WHERE mapping_id IS NOT NULL;
-END;
+			detail bigint, message text, properties text, exceptions text[], evaluated_at timestamptz);
+END
+$$;
 COMMENT ON FUNCTION kube_reports_internal.result_difference(bigint, kube_reports.report, integer, kube_reports.report,
 	kube_reports.report, kube_reports.report, kube_reports.report, text)
 	IS 'the results that changed from one state of a document to another (body null: there is none); wanted false: '

@@ -1,0 +1,64 @@
+/*-------------------------------------------------------------------------
+ *
+ * write.h
+ *	  A write of one object, decided by the proxy.
+ *
+ * The same as the functions write_admit() and write_decide() of the variant in
+ * C do in a backend (extension/sql_write.c).  A create is admitted first and
+ * needs no stored object, unless there is one.  Every other write is decided
+ * on the stored object.  Either may be repeated, on another object.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef DECIDE_WRITE_H
+#define DECIDE_WRITE_H
+
+#include "engine/writes/write.h"
+#include "decide/definitions.h"
+
+/* The question, which must outlive the decision. */
+typedef struct AskedWrite
+{
+	const Served *served;
+	JsonText	request;		/* the JSON object of extension/engine/api/request.h */
+	JsonText	document;
+} AskedWrite;
+
+/* The action letters of kube_reports_internal.admitted. */
+typedef enum DecidedAction
+{
+	DECIDED_ANSWER = 'n',
+	DECIDED_INSERT = 'i',		/* unless the object exists */
+	DECIDED_UPDATE = 'u',
+	DECIDED_DELETE = 'd',
+	DECIDED_PENDING = 'p'		/* needs the stored object */
+} DecidedAction;
+
+typedef struct DecidedWrite
+{
+	Arena		arena;			/* has everything that follows */
+	DecidedAction action;
+	ApiRequest	request;
+	WriteOutcome outcome;
+	bool		on_object;		/* there was a stored object, of the version base */
+	int64_t		base;
+	JsonText	metadata;		/* to be stored, or of the object that is the answer; bytes NULL: none */
+	JsonText	body;
+	JsonText	rows;			/* what changes of the results (result_rows.h); bytes NULL: to be computed later */
+	JsonText	evaluated_at;	/* empty: no time */
+} DecidedWrite;
+
+extern void write_ask_admission(DecidedWrite *write, const AskedWrite *asked);
+
+/* stored: the object that there is, NULL for none.  Replaces an earlier decision. */
+extern void write_ask_decision(DecidedWrite *write, const AskedWrite *asked, const StoredObject *stored);
+
+/* Computes rows and evaluated_at of an insert, update or delete.  stored as for the decision. */
+extern void write_ask_results(DecidedWrite *write, const AskedWrite *asked, const StoredObject *stored);
+
+/* The body of the answer; version is the one that the write got, 0 when nothing was stored.  now: seconds since 1970. */
+extern JsonText write_answer(DecidedWrite *write, const AskedWrite *asked, int64_t version, int64_t now);
+
+extern void write_free(DecidedWrite *write);
+
+#endif							/* DECIDE_WRITE_H */
