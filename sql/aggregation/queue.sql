@@ -565,6 +565,8 @@ EXCEPTION
 		RAISE WARNING 'reports could not be merged for now: %', SQLERRM USING ERRCODE = SQLSTATE;
 		PERFORM kube_reports_internal.defer_groups(options.cluster_id, stage, namespaces, keys);
 		RETURN false;
+	WHEN SQLSTATE 'KR001' THEN
+		RAISE;		-- the engine is asked: see types/engine_sql.sql
 	WHEN others THEN
 		-- Retry the groups one by one, so that a failing group does not block the others.
 		IF cardinality(keys) > 1 THEN

@@ -642,6 +642,10 @@ AS $$
 DECLARE
 	lane		integer;
 BEGIN
+	-- Otherwise upkeep of a proxy does it.
+	IF NOT kube_reports_internal.has_engine() THEN
+		RETURN;
+	END IF;
 	FOR lane IN SELECT b.lane FROM kube_reports_internal.result_rebuild b ORDER BY b.lane LOOP
 		WHILE kube_reports_internal.rebuild_step(lane, 500) LOOP
 			NULL;
@@ -729,7 +733,12 @@ BEGIN
 	COMMIT;
 	PERFORM kube_reports_internal.remove_strays();
 	COMMIT;
-	LOOP
+	IF NOT kube_reports_internal.has_engine() THEN
+		RAISE NOTICE 'results are made again by upkeep of the next proxy'
+			USING HINT = 'The view kube_reports.pending tells how many types wait for it.';
+		next_lane := NULL;
+	END IF;
+	WHILE next_lane IS NOT NULL LOOP
 		SELECT pg_catalog.min(b.lane) INTO next_lane FROM kube_reports_internal.result_rebuild b
 			WHERE b.lane OPERATOR(pg_catalog.>=) next_lane;
 		EXIT WHEN next_lane IS NULL;
@@ -805,10 +814,20 @@ BEGIN
 	IF kube_reports_internal.finish_restore() THEN
 		RETURN true;
 	END IF;
-	-- A step that waits for locks is the only one of its transaction.
+	IF NOT kube_reports_internal.has_engine() THEN
+		RETURN false;
+	END IF;
+	-- Changes of a lane that is being restored come first: history would not have them when results are made from the
+	-- documents before.
+	IF EXISTS (SELECT FROM kube_reports_internal.result_rebuild b JOIN kube_reports_internal.result_pending p
+			ON p.lane = b.lane WHERE b.restoring) AND kube_reports_internal.pending_step() THEN
+		RETURN true;
+	END IF;
+	-- A step that waits for locks is the only one of its transaction.  Documents of a step may have to be sent.
 	SELECT min(b.lane) INTO waiting FROM kube_reports_internal.result_rebuild b;
 	IF waiting IS NOT NULL THEN
-		PERFORM kube_reports_internal.rebuild_step(waiting);
+		PERFORM kube_reports_internal.rebuild_step(waiting,
+			CASE kube_reports_internal.variant() WHEN 'c' THEN 100 ELSE 20 END);
 		RETURN true;
 	END IF;
 	RETURN false;
@@ -816,6 +835,40 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.remake_step()
 	IS 'finishes a restore, or makes the next results that wait to be made again; false when there was nothing to do';
+
+-- A writer without the engine does not know the time.  The caller holds the lane's lock: writers know objects by their
+-- places.
+CREATE FUNCTION kube_reports_internal.date_applied(lane integer) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+-- The plan is kept for weeks and may have been made while the tables were empty: use indexes.
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET jit = off
+AS $$
+BEGIN
+	IF kube_reports_internal.variant() = 'c' THEN
+		RETURN;
+	END IF;
+	PERFORM set_config('kube_reports_internal.api_write', 'on', true);
+	UPDATE kube_reports.object o SET evaluated_at = e.evaluated_at
+		FROM kube_reports_internal.result_pending p
+			JOIN kube_reports_internal.lane l ON l.id = p.lane
+			JOIN kube_reports.resource_type t ON t.id = l.resource_type AND t.results = 'current'
+			JOIN LATERAL (SELECT o.ctid AS place, o.evaluated_at AS stored,
+					kube_reports_internal.evaluated_at(t.mapping_id, t.mapping, o.metadata, o.body) AS evaluated_at
+				FROM kube_reports.object o
+				WHERE (o.cluster_id, o.resource_type, o.namespace, o.name)
+					= (l.cluster_id, l.resource_type, p.namespace, p.name) OFFSET 0) e ON true
+		WHERE p.lane = date_applied.lane AND p.last IS NULL AND kube_reports_internal.is_applied(p)
+			AND o.ctid = e.place AND e.stored IS DISTINCT FROM e.evaluated_at;
+	PERFORM set_config('kube_reports_internal.api_write', '', true);
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.date_applied(integer)
+	IS 'sets the time of evaluation of reports whose pending results have been applied, in the SQL variant';
 
 -- The report that has waited longest is next.  If it has been written again meanwhile, it moves to the end of the
 -- queue.  A lane is locked only to remove finished rows, so that no writer adds changes to them meanwhile.
@@ -834,7 +887,7 @@ DECLARE
 	done_lane	integer;
 	next		record;
 BEGIN
-	IF NOT EXISTS (SELECT FROM kube_reports_internal.result_pending) THEN
+	IF NOT EXISTS (SELECT FROM kube_reports_internal.result_pending) OR NOT kube_reports_internal.has_engine() THEN
 		RETURN false;
 	END IF;
 	PERFORM kube_reports_internal.require_read_committed();
@@ -843,6 +896,7 @@ BEGIN
 		AND kube_reports_internal.is_applied(p) LIMIT 1;
 	IF FOUND THEN
 		PERFORM kube_reports_internal.lock_lane(done_lane);
+		PERFORM kube_reports_internal.date_applied(done_lane);
 		DELETE FROM kube_reports_internal.result_pending p WHERE p.lane = done_lane AND p.last IS NULL
 			AND kube_reports_internal.is_applied(p);
 		RETURN true;

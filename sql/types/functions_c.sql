@@ -101,6 +101,12 @@ RETURN 'c';
 COMMENT ON FUNCTION kube_reports_internal.variant()
 	IS 'which variant of the extension this is: c, where the server runs the engine, or sql, where the proxy does';
 
+CREATE FUNCTION kube_reports_internal.has_engine() RETURNS boolean
+LANGUAGE sql STABLE
+RETURN true;
+COMMENT ON FUNCTION kube_reports_internal.has_engine()
+	IS 'whether this transaction may use the engine: in the SQL variant, whether it is a step of upkeep by a proxy';
+
 ---- the registry ----
 
 CREATE FUNCTION kube_reports_internal.crd_definitions(crd kube_reports.report) RETURNS jsonb

@@ -53,12 +53,6 @@ COMMENT ON FUNCTION kube_reports_internal.stored_bytes(kube_reports.report)
 	IS 'a document as it is stored: the byte 1, four bytes of its length and a block of lz4; or its text, when it is not '
 		'stored with lz4';
 
-CREATE FUNCTION kube_reports_internal.variant() RETURNS text
-LANGUAGE sql IMMUTABLE PARALLEL SAFE
-RETURN 'sql';
-COMMENT ON FUNCTION kube_reports_internal.variant()
-	IS 'which variant of the extension this is: c, where the server runs the engine, or sql, where the proxy does';
-
 CREATE FUNCTION kube_reports_internal.crd_definitions(crd kube_reports.report) RETURNS jsonb
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 BEGIN ATOMIC
@@ -193,13 +187,8 @@ COMMENT ON FUNCTION kube_reports_internal.check_results_mapping(kube_reports.rep
 CREATE FUNCTION kube_reports_internal.evaluated_at(mapping_id bigint, mapping kube_reports.report,
 	metadata kube_reports.report, body kube_reports.report)
 		RETURNS timestamptz
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
-SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-	PERFORM kube_reports_internal.only_in_c('evaluated_at');
-END
-$$;
+LANGUAGE sql VOLATILE
+RETURN kube_reports_internal.sql_ask_time(mapping_id, mapping, metadata, body);
 COMMENT ON FUNCTION kube_reports_internal.evaluated_at(bigint, kube_reports.report,
 	kube_reports.report, kube_reports.report)
 	IS 'the newest time at which a result of the document was evaluated; null without one, or without a mapping';
@@ -233,25 +222,17 @@ CREATE FUNCTION kube_reports_internal.result_difference(mapping_id bigint,
 		OUT status "char", OUT native_status text, OUT score double precision,
 		OUT detail bigint, OUT message text, OUT properties text, OUT exceptions text[], OUT evaluated_at timestamptz)
 			RETURNS SETOF record
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE ROWS 10
-SET search_path = pg_catalog, pg_temp
-AS $$
-#variable_conflict use_column
-BEGIN
-	IF mapping_id IS NULL THEN
-		RETURN;
-	END IF;
-	IF prepared IS NULL THEN
-		PERFORM kube_reports_internal.only_in_c('result_difference');
-	END IF;
-	RETURN QUERY SELECT r.* FROM json_to_recordset(prepared::json)
+LANGUAGE sql VOLATILE ROWS 10
+BEGIN ATOMIC
+	SELECT r.* FROM json_to_recordset(coalesce(prepared, kube_reports_internal.sql_ask_results(mapping_id, mapping,
+			cluster_id, old_metadata, old_body, metadata, body))::json)
 		AS r(key bigint, wanted boolean, old_status "char", "position" integer,
 			criterion bigint, source text, policy text, rule text, category text, severity text,
 			subject bigint, api_version text, kind text, subject_namespace text, subject_name text, subject_uid text,
 			status "char", native_status text, score double precision,
-			detail bigint, message text, properties text, exceptions text[], evaluated_at timestamptz);
-END
-$$;
+			detail bigint, message text, properties text, exceptions text[], evaluated_at timestamptz)
+		WHERE mapping_id IS NOT NULL;
+END;
 COMMENT ON FUNCTION kube_reports_internal.result_difference(bigint, kube_reports.report, integer, kube_reports.report,
 	kube_reports.report, kube_reports.report, kube_reports.report, text)
 	IS 'the results that changed from one state of a document to another (body null: there is none); wanted false: '

@@ -1,0 +1,128 @@
+-- engine_sql.sql
+--	  Questions to the engine, which runs in the proxy where the server loads
+--	  no foreign module.
+--
+-- A step of upkeep runs in SQL, as in the variant in C.  Where it needs the
+-- engine, it asks: sql_ask() notes the question and has no answer yet.  At its
+-- end the step is rolled back, and its questions go to the proxy, which calls
+-- the step again with the answers.  So no lock is held while the proxy
+-- computes.  A question contains the documents that it is about: if somebody
+-- has changed them meanwhile, the step asks another question.  Nothing is done
+-- before every question of a step has its answer.
+
+-- Rows are there within one transaction only.
+CREATE UNLOGGED TABLE kube_reports_internal.sql_answer (
+	backend		integer NOT NULL,
+	question	text NOT NULL,
+	asked		text,
+	answer		text,
+	PRIMARY KEY (backend, question)
+);
+COMMENT ON TABLE kube_reports_internal.sql_answer
+	IS 'what the step of upkeep of this session has asked the engine, and what the proxy has answered; never dumped';
+COMMENT ON COLUMN kube_reports_internal.sql_answer.question IS 'hash of the question';
+COMMENT ON COLUMN kube_reports_internal.sql_answer.asked IS 'the question; null: it has been answered';
+
+CREATE FUNCTION kube_reports_internal.variant() RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN 'sql';
+COMMENT ON FUNCTION kube_reports_internal.variant()
+	IS 'which variant of the extension this is: c, where the server runs the engine, or sql, where the proxy does';
+
+CREATE FUNCTION kube_reports_internal.has_engine() RETURNS boolean
+LANGUAGE sql STABLE
+RETURN coalesce(current_setting('kube_reports_internal.asking', true), '') = 'on';
+COMMENT ON FUNCTION kube_reports_internal.has_engine()
+	IS 'whether this transaction may use the engine: in the SQL variant, whether it is a step of upkeep by a proxy';
+
+-- An answer that begins with an exclamation mark is an error: its SQLSTATE, and its message.  A step that has asked for
+-- much is rolled back before it asks for more.
+CREATE FUNCTION kube_reports_internal.sql_ask(question text, needed boolean) RETURNS text
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	max_asked CONSTANT bigint := 4000000;
+	hash		text := md5(question);
+	known		kube_reports_internal.sql_answer;
+BEGIN
+	IF NOT kube_reports_internal.has_engine() THEN
+		RAISE EXCEPTION 'the engine that reads documents runs in the proxy, and not in this database'
+			USING ERRCODE = 'feature_not_supported',
+				DETAIL = 'The extension is installed in its SQL variant.',
+				HINT = 'Send the request to a proxy. Results that are not made yet are made by a proxy''s upkeep: see the '
+					'view kube_reports.pending.';
+	END IF;
+	SELECT * INTO known FROM kube_reports_internal.sql_answer a
+		WHERE a.backend = pg_backend_pid() AND a.question = hash;
+	IF known.answer IS NOT NULL AND NOT starts_with(known.answer, '!') THEN
+		RETURN known.answer;
+	ELSIF known.answer IS NOT NULL THEN
+		RAISE EXCEPTION '%', substr(known.answer, 7) USING ERRCODE = substr(known.answer, 2, 5);
+	ELSIF known.question IS NULL AND (SELECT coalesce(sum(length(a.asked)), 0) < max_asked
+			FROM kube_reports_internal.sql_answer a WHERE a.backend = pg_backend_pid()) THEN
+		INSERT INTO kube_reports_internal.sql_answer (backend, question, asked)
+			VALUES (pg_backend_pid(), hash, question);
+	END IF;
+	IF needed THEN
+		PERFORM kube_reports_internal.sql_interrupt();
+	END IF;
+	RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.sql_ask(text, boolean)
+	IS 'the engine''s answer to a question; null: it has none yet, and the step will be repeated. needed: the step '
+		'cannot go on without it. Raises the error that is the answer';
+
+-- What was noted is rolled back with the step: so the error carries it.
+CREATE FUNCTION kube_reports_internal.sql_interrupt() RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	questions	json := (SELECT json_agg(a.question || a.asked) FROM kube_reports_internal.sql_answer a
+		WHERE a.backend = pg_backend_pid() AND a.asked IS NOT NULL);
+BEGIN
+	IF questions IS NOT NULL THEN
+		RAISE EXCEPTION 'the engine is asked' USING ERRCODE = 'KR001', DETAIL = questions::text;
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.sql_interrupt()
+	IS 'ends a step that has questions, with an error that only api_engine_piece() sees';
+
+---- questions ----
+
+CREATE FUNCTION kube_reports_internal.sql_ask_results(mapping_id bigint, mapping text, cluster_id integer,
+	old_metadata text, old_body text, metadata text, body text) RETURNS text
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF mapping_id IS NULL OR mapping IS NULL OR old_body IS NULL AND body IS NULL THEN
+		RETURN '[]';
+	END IF;
+	RETURN coalesce(kube_reports_internal.sql_ask(json_build_object('ask', 'results', 'mapping', mapping,
+		'cluster', cluster_id, 'oldMetadata', old_metadata, 'oldBody', old_body, 'metadata', metadata,
+		'body', body)::text, false), '[]');
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.sql_ask_results(bigint, text, integer, text, text, text, text)
+	IS 'the rows of result_difference() as JSON, by the engine; none while there is no answer';
+
+CREATE FUNCTION kube_reports_internal.sql_ask_time(mapping_id bigint, mapping text, metadata text, body text)
+	RETURNS timestamptz
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF mapping_id IS NULL OR mapping IS NULL OR body IS NULL OR NOT kube_reports_internal.has_engine() THEN
+		RETURN NULL;
+	END IF;
+	RETURN nullif(kube_reports_internal.sql_ask(json_build_object('ask', 'time', 'mapping', mapping,
+		'metadata', metadata, 'body', body)::text, false), '')::timestamptz;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.sql_ask_time(bigint, text, text, text)
+	IS 'evaluated_at() by the engine; null while there is no answer, and where nobody can be asked: upkeep sets the time '
+		'later';
