@@ -68,6 +68,7 @@ typedef enum PgStatement
 	PG_MAINTAIN,
 	PG_CATCH_UP,
 	PG_AGGREGATE,
+	PG_ENGINE_STEP,				/* the three above, in the SQL variant */
 	PG_ACTIVE_POLICIES,
 	PG_NAMESPACES,
 	PG_NAMESPACE,

@@ -104,6 +104,10 @@ const PgStatementText pg_statements[PG_STATEMENT_COUNT] = {
 	[PG_AGGREGATE] = {"aggregate", "CALL kube_reports_internal.api_aggregate($1::uuid, "
 		"kube_reports_internal.api_may_merge($1::uuid, $2::int8), NULL, NULL, NULL)",
 	3, true, true, false},
+	[PG_ENGINE_STEP] = {"engine_step",
+		"CALL kube_reports_internal.api_engine_step($1::uuid, $2::text, $3::int8, $4::text[], $5::text[], NULL, NULL, "
+		"NULL, NULL)",
+	4, true, true, false},
 	[PG_ACTIVE_POLICIES] = {"active_policies", "SELECT kube_reports_internal.api_tell_policies($1::uuid, $2::text)",
 	1, true, false, false},
 	[PG_NAMESPACES] = {"namespaces", "SELECT * FROM kube_reports_internal.api_namespaces($1::uuid, $2::text)", 3,

@@ -16,6 +16,7 @@
 #include "db/pg.h"
 #include "upkeep/api_service.h"
 #include "upkeep/database_event.h"
+#include "upkeep/engine_step.h"
 #include "api/namespaces.h"
 #include "upkeep/policies.h"
 #include "api/result_metrics.h"
@@ -85,6 +86,19 @@ step_send(PgCall *call, PgDone done)
 	pg_send(call, false, STEP_TIMEOUT_MS, done, NULL);
 }
 
+/* A step in which the database may need the engine: in the SQL variant it asks this process. */
+static void
+work_send(const char *work, PgStatement statement, PgDone done)
+{
+	if (pg_variant() == PG_VARIANT_C)
+	{
+		step_send(pg_call_new(statement), done);
+		return;
+	}
+	steps_under_way++;
+	engine_step_send(work, NULL, STEP_TIMEOUT_MS, done);
+}
+
 static void
 step_later(LoopTimer *timer, uint64_t delay_ms, void (*begin) (void *state))
 {
@@ -125,7 +139,7 @@ static void
 maintain_step(void *state)
 {
 	maintain_step_begun = loop_now();
-	step_send(pg_call_new(PG_MAINTAIN), maintained);
+	work_send(ENGINE_MAINTAIN, PG_MAINTAIN, maintained);
 }
 
 static void
@@ -154,6 +168,7 @@ caught_up(void *state, PgOutcome outcome, PgResult *result, const PgError *error
 {
 	PgCall	   *call;
 	int64_t		version;
+	bool		known;
 
 	steps_under_way--;
 	/* Merge reports even when there is much to catch up with. */
@@ -161,8 +176,15 @@ caught_up(void *state, PgOutcome outcome, PgResult *result, const PgError *error
 	pg_result_free(result);
 	if (ending)
 		return;
+	known = policies_known(&version);
+	if (pg_variant() == PG_VARIANT_SQL)
+	{
+		steps_under_way++;
+		engine_step_send(ENGINE_AGGREGATE, known ? &version : NULL, STEP_TIMEOUT_MS, aggregated);
+		return;
+	}
 	call = pg_call_new(PG_AGGREGATE);
-	if (policies_known(&version))
+	if (known)
 		pg_add_int8(call, version);
 	else
 		pg_add_null(call);
@@ -172,7 +194,7 @@ caught_up(void *state, PgOutcome outcome, PgResult *result, const PgError *error
 static void
 catch_up_begin(void *state)
 {
-	step_send(pg_call_new(PG_CATCH_UP), caught_up);
+	work_send(ENGINE_CATCH_UP, PG_CATCH_UP, caught_up);
 }
 
 /* ---------- waiting work ---------- */

@@ -4,10 +4,9 @@ import json
 import os
 import random
 
-import psycopg2
 import pytest
 
-from conftest import Database, stack_command
+from variants import both_variants
 
 SEED = int(os.environ.get("SEED", "17"))
 COUNT = int(os.environ.get("COUNT", "400"))
@@ -27,42 +26,14 @@ HOSTILE = ["", " ", "\t", "a", "Pod", "v1", "é", "日本", "\ufffd", "\U0001f60
            "\"", "none", "all", "fail", "pass", "%", "{}", "a/b", "\u2028", "ſ", "ı", "K"]
 
 
-class Server(Database):
-    """A server with one variant."""
-
-    def __init__(self, variant):
-        self.directory = stack_command("server_directory")
-        self.started = False
-        stack_command("server_install", self.directory, f"VARIANT={variant}")
-        self.start()
-        self.psql("CREATE ROLE kube_reports_owner LOGIN;", user="postgres", database="postgres")
-        self.psql("CREATE DATABASE kube_reports OWNER kube_reports_owner", user="postgres", database="postgres")
-        self.psql("CREATE EXTENSION kube_reports;")
-        self.psql(ATTEMPT, user="postgres")
-        self.psql("CREATE ROLE anybody LOGIN; CREATE ROLE reader LOGIN;", user="postgres")
-        self.psql("SELECT kube_reports.grant_reader('reader'); GRANT USAGE ON SCHEMA kube_reports TO anybody")
-
-    def attempt(self, calls, user="kube_reports_owner"):
-        """What each call of (expression, arguments) gives."""
-        connection = psycopg2.connect(self.connection(user))
-        with connection, connection.cursor() as cursor:
-            cursor.execute("SELECT c->>0, public.attempt(c->>0, ARRAY(SELECT jsonb_array_elements_text(c->1))) "
-                           "FROM jsonb_array_elements(%s) WITH ORDINALITY e(c, n) ORDER BY n", (json.dumps(calls),))
-            answers = [row[1] for row in cursor.fetchall()]
-        connection.close()
-        return answers
-
-
 @pytest.fixture(scope="module")
 def servers():
-    made = []
-    try:
-        for variant in ("c", "sql"):
-            made.append(Server(variant))
-        yield made
-    finally:
+    for made in both_variants():
         for server in made:
-            server.remove()
+            server.psql(ATTEMPT, user="postgres")
+            server.psql("CREATE ROLE anybody LOGIN; CREATE ROLE reader LOGIN;", user="postgres")
+            server.psql("SELECT kube_reports.grant_reader('reader'); GRANT USAGE ON SCHEMA kube_reports TO anybody")
+        yield made
 
 
 class Writer:

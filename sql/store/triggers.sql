@@ -87,6 +87,21 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.dml_ends() IS 'trigger: record_dml() at the end of a statement';
 
+CREATE FUNCTION kube_reports_internal.allow_dml(name text) RETURNS void
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF kube_reports_internal.variant() <> 'c' AND kube_reports.setting('strict_dml') = 'on' THEN
+		RAISE EXCEPTION 'cannot write object "%" by DML', name
+			USING ERRCODE = 'feature_not_supported',
+				DETAIL = 'In the SQL variant a document is checked in full by a proxy, and strict_dml is on.',
+				HINT = 'Write through a proxy, or set_setting(''strict_dml'', ''off'').';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.allow_dml(text) IS 'refuses an object that DML writes where strict_dml says so';
+
 CREATE FUNCTION kube_reports_internal.dml_object() RETURNS trigger
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -144,6 +159,7 @@ BEGIN
 	IF leaving IS NOT NULL THEN
 		PERFORM kube_reports_internal.known_cluster(leaving);
 	END IF;
+	PERFORM kube_reports_internal.allow_dml(NEW.name);
 
 	SELECT v.id, v.definition, t.mapping_id, t.mapping,
 			EXISTS (SELECT FROM kube_reports_internal.summary_type s

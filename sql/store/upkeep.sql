@@ -9,7 +9,8 @@ BEGIN ATOMIC
 		('settle_window', '10 minutes', 'an interval such as ''5 minutes'', at most a day'),
 		('history_retention', '25 months', 'an interval such as ''13 months'''),
 		('daily_retention', '25 months', 'an interval such as ''13 months'''),
-		('text_search', 'off', 'on or off; enable_text_search() turns it on');
+		('text_search', 'off', 'on or off; enable_text_search() turns it on'),
+		('strict_dml', 'off', 'on or off');
 END;
 COMMENT ON FUNCTION kube_reports_internal.known_settings()
 	IS 'the settings with their defaults, and what their values are';
@@ -62,7 +63,7 @@ BEGIN
 	END IF;
 	BEGIN
 		possible := CASE
-			WHEN set_setting.name = 'text_search' THEN value IN ('on', 'off')
+			WHEN set_setting.name IN ('text_search', 'strict_dml') THEN value IN ('on', 'off')
 			WHEN set_setting.name = 'log_bytes' THEN value::bigint >= 0
 			WHEN set_setting.name = 'settle_window' THEN value::interval BETWEEN '0' AND '1 day'
 			-- now() minus the value must be a valid time.
@@ -84,8 +85,9 @@ COMMENT ON FUNCTION kube_reports.set_setting(text, text)
 		'and come back without a trace in history (interval, at most a day). history_retention: how long history is '
 		'kept (interval; whole months are dropped). daily_retention: how long counts and scores of days are kept '
 		'(interval; the last ones before that stay, because they still hold). text_search: whether after_restore() '
-		'makes the indexes of enable_text_search(). Null sets the default. Raises 42704 for an unknown setting, 22023 '
-		'for a value that the setting cannot have';
+		'makes the indexes of enable_text_search(). strict_dml: whether the SQL variant refuses objects that DML '
+		'writes, because it cannot check them as the engine does. Null sets the default. Raises 42704 for an unknown '
+		'setting, 22023 for a value that the setting cannot have';
 
 -- The size of an entry of the log: its documents as they are stored, and the row around them.
 CREATE FUNCTION kube_reports_internal.change_size(metadata kube_reports.report, body kube_reports.report) RETURNS bigint

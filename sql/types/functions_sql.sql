@@ -94,18 +94,6 @@ COMMENT ON FUNCTION kube_reports_internal.served_documents(kube_reports.report[]
 	IS 'discovery, OpenAPI and version documents for these definitions; the first row of a path is its default media '
 		'type';
 
-CREATE FUNCTION kube_reports_internal.check_document(definition_id bigint, definition kube_reports.report,
-	document kube_reports.report) RETURNS boolean
-LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
-SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-	PERFORM kube_reports_internal.only_in_c('check_document');
-END
-$$;
-COMMENT ON FUNCTION kube_reports_internal.check_document(bigint, kube_reports.report, kube_reports.report)
-	IS 'true, or an error (SQLSTATE KR422) in the API''s own words when the document does not conform to its schema';
-
 CREATE FUNCTION kube_reports_internal.write_admit(definition_id bigint, definition kube_reports.report,
 	request text, document bytea,
 		fill_summary boolean,
@@ -141,21 +129,6 @@ COMMENT ON FUNCTION kube_reports_internal.write_decide(bigint, kube_reports.repo
 	kube_reports.report, bigint, boolean)
 	IS 'write_admit(), and decides on the write with the stored object at hand (nulls: there is none). action: n '
 		'answered, i insert, u update, d delete';
-
-CREATE FUNCTION kube_reports_internal.write_document(definition_id bigint, definition kube_reports.report,
-	namespace text, name text,
-		INOUT metadata kube_reports.report, INOUT body kube_reports.report,
-		stored_metadata kube_reports.report, stored_body kube_reports.report, fill_summary boolean, OUT uid uuid)
-LANGUAGE plpgsql VOLATILE PARALLEL SAFE
-SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-	PERFORM kube_reports_internal.only_in_c('write_document');
-END
-$$;
-COMMENT ON FUNCTION kube_reports_internal.write_document(bigint, kube_reports.report, text, text, kube_reports.report,
-	kube_reports.report, kube_reports.report, kube_reports.report, boolean)
-	IS 'a document written by DML: checked, pruned and completed like one written through the API; raises KR422';
 
 CREATE FUNCTION kube_reports_internal.refuse_prepare() RETURNS void
 LANGUAGE sql VOLATILE

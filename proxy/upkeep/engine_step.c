@@ -1,0 +1,125 @@
+/*-------------------------------------------------------------------------
+ *
+ * engine_step.c
+ *	  Steps of upkeep in the SQL variant: the database asks, the engine answers.
+ *
+ * A call whose step needs the engine has done nothing: it returns questions.
+ * The next call brings all answers so far.  Documents that were changed
+ * meanwhile make other questions.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "upkeep/engine_step.h"
+
+#include <stdlib.h>
+
+#include "base/allocate.h"
+#include "base/log.h"
+#include "decide/answer.h"
+
+/*
+ * Rounds of questions and bytes of answers of one step.  At the limit the step ends without having done anything; the
+ * next step begins anew.  A step that writers change under its hands in each round would otherwise never end.
+ */
+#define MAX_ROUNDS 100
+#define MAX_BYTES ((size_t) 256 << 20)
+
+/* A question begins with its hash. */
+#define HASH_LENGTH 32
+
+typedef struct EngineStep
+{
+	const char *work;
+	bool		has_told;
+	int64_t		told;
+	uint64_t	timeout_ms;
+	PgDone		done;
+	Arena		arena;			/* of the answers */
+	JsonText   *hashes;
+	JsonText   *answers;
+	size_t		count;
+	size_t		hash_capacity;
+	size_t		answer_capacity;
+	size_t		bytes;
+	int			rounds;
+} EngineStep;
+
+static void stepped(void *state, PgOutcome outcome, PgResult *result, const PgError *error);
+
+static void
+step_call(EngineStep *step)
+{
+	PgCall	   *call = pg_call_new(PG_ENGINE_STEP);
+
+	pg_add_text(call, step->work);
+	if (step->has_told)
+		pg_add_int8(call, step->told);
+	else
+		pg_add_null(call);
+	pg_add_text_array(call, step->hashes, step->count);
+	pg_add_text_array(call, step->answers, step->count);
+	pg_send(call, false, step->timeout_ms, stepped, step);
+}
+
+/* Answers the questions of a call; false when there were none, or when the step has had too many. */
+static bool
+answer_all(EngineStep *step, const PgResult *result)
+{
+	PgArray		questions = pg_array(result, 0, 3);
+	JsonText	question;
+	size_t		before = step->count;
+
+	while (pg_array_next(&questions, &question))
+	{
+		Arena		scratch;
+		JsonText	answer;
+
+		if (question.bytes == NULL || question.len < HASH_LENGTH)
+			continue;
+		step->hashes = arena_grow(&step->arena, step->hashes, step->count, sizeof(JsonText), &step->hash_capacity);
+		step->answers = arena_grow(&step->arena, step->answers, step->count, sizeof(JsonText), &step->answer_capacity);
+		arena_init(&scratch);
+		answer = engine_answer(&scratch, (JsonText) {question.bytes + HASH_LENGTH, question.len - HASH_LENGTH});
+		step->hashes[step->count] = (JsonText) {arena_strndup(&step->arena, question.bytes, HASH_LENGTH), HASH_LENGTH};
+		step->answers[step->count] = (JsonText) {arena_strndup(&step->arena, answer.bytes, answer.len), answer.len};
+		step->count++;
+		step->bytes += answer.len;
+		arena_free(&scratch);
+	}
+	if (step->count == before)
+		return false;
+	if (++step->rounds <= MAX_ROUNDS && step->bytes <= MAX_BYTES)
+		return true;
+	log_line(LOG_WARNING, "a step of upkeep (%s) has asked the engine too much, and is begun anew", step->work);
+	return false;
+}
+
+static void
+stepped(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
+{
+	EngineStep *step = state;
+
+	if (outcome == PG_OK && answer_all(step, result))
+	{
+		pg_result_free(result);
+		step_call(step);
+		return;
+	}
+	arena_free(&step->arena);
+	step->done(NULL, outcome, result, error);
+	free(step);
+}
+
+void
+engine_step_send(const char *work, const int64_t *told, uint64_t timeout_ms, PgDone done)
+{
+	EngineStep *step = allocate(sizeof(EngineStep));
+
+	step->work = work;
+	step->has_told = told != NULL;
+	step->told = told != NULL ? *told : 0;
+	step->timeout_ms = timeout_ms;
+	step->done = done;
+	arena_init(&step->arena);
+	step_call(step);
+}

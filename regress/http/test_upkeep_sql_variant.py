@@ -1,0 +1,235 @@
+"""Writes by DML where the server has no engine: checked by SQL, and their results made by upkeep of a proxy."""
+
+import json
+import os
+import pathlib
+import pwd
+import random
+
+import psycopg2
+import pytest
+
+from client import until
+from conftest import Proxy, stack_command
+from variants import CLUSTER, both_variants
+
+SEED = int(os.environ.get("SEED", "17"))
+TYPE = "(SELECT id FROM kube_reports.resource_type WHERE plural = 'policyreports' AND \"group\" = 'wgpolicyk8s.io')"
+INSERT = f"""
+INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, metadata, body)
+    SELECT c.id, {TYPE}, %s, %s, %s, %s FROM kube_reports.cluster c
+"""
+# Everything that follows documents, without times of writing and without versions.
+DERIVED = {
+    "results": """
+        SELECT g.namespace, g.name, r.key, r.criterion, r.subject, r.detail, r.status::text, r.native_status, r.score
+        FROM kube_reports_internal.result r JOIN kube_reports_internal.origin g ON g.id = r.origin""",
+    "texts": """
+        SELECT c.id, c.source, c.policy, c.rule, c.category, c.severity FROM kube_reports_internal.criterion c
+        UNION ALL SELECT s.id, s.api_version, s.kind, s.namespace, s.name, s.uid FROM kube_reports_internal.subject s
+        UNION ALL SELECT d.id, d.message, d.properties::text, d.exceptions::text, '', '' FROM kube_reports_internal.detail d
+        """,
+    "counts": """
+        SELECT r.namespace, r.criterion, r.kind, r.status::text, r.native_status, r.count
+        FROM kube_reports_internal.rollup r WHERE r.count <> 0""",
+    "history": """
+        SELECT g.namespace, g.name, e.key, e.criterion, e.subject, e.old_status::text, e.new_status::text,
+            e.gone_with::text, a.name
+        FROM kube_reports_internal.report_change c JOIN kube_reports_internal.origin g ON g.id = c.origin
+            JOIN kube_reports_internal.actor a ON a.id = c.actor
+            CROSS JOIN LATERAL kube_reports_internal.unpacked_changes(c.keys, c.criteria, c.subjects, c.old_statuses,
+                c.new_statuses, c.gone_with, c.first_seen, c.old_since) e""",
+    "objects": """
+        SELECT o.namespace, o.name, (o.metadata::jsonb - '{uid,creationTimestamp}'::text[])::text, o.body::text,
+            o.labels::text, o.evaluated_at
+        FROM kube_reports.object o""",
+    "log": """
+        SELECT c.operation::text, c.namespace, c.name, c.actor, c.old_body::text FROM kube_reports_internal.change c""",
+}
+
+
+@pytest.fixture(scope="module")
+def servers():
+    yield from both_variants()
+
+
+@pytest.fixture(scope="module")
+def pki(servers):
+    directory = f"{servers[1].directory}/pki"
+    stack_command("certificates", directory)
+    if os.getuid() == 0:
+        owner = pwd.getpwnam("postgres")
+        for entry in [pathlib.Path(directory), *pathlib.Path(directory).iterdir()]:
+            os.chown(entry, owner.pw_uid, owner.pw_gid)
+    return directory
+
+
+@pytest.fixture
+def proxies(servers, pki):
+    """Starts proxies of the server without the engine; their upkeep runs whether they are ready or not."""
+    started = []
+
+    def start(count=1):
+        started.extend(Proxy(servers[1], CLUSTER, pki) for _ in range(count))
+        return started
+    yield start
+    for proxy in started:
+        proxy.stop()
+
+
+def report(chance, name):
+    """A report with random results."""
+    statuses = ["pass", "fail", "warn", "error", "skip"]
+    results = [{"source": chance.choice(["kyverno", "falco"]), "policy": f"p{chance.randrange(6)}",
+                "rule": f"r{chance.randrange(3)}", "result": chance.choice(statuses),
+                "severity": chance.choice(["high", "low"]), "message": chance.choice(["m", "ü\u2028\"<&>", ""]),
+                "scored": True, "category": "c", "properties": {"a": chance.choice(["1", "2"])},
+                "timestamp": {"seconds": 1700000000 + chance.randrange(1000), "nanos": 5000},
+                "resources": [{"apiVersion": "v1", "kind": "Pod", "namespace": "shop", "name": f"{name}-{n}"}
+                              for n in range(chance.randrange(3))]}
+               for _ in range(chance.randrange(6))]
+    if chance.random() < 0.3:
+        results = results + results[:1]
+    return {"results": results, "summary": {s: sum(r["result"] == s for r in results) for s in statuses},
+            "scope": {"kind": "Deployment", "apiVersion": "apps/v1", "name": name, "namespace": "shop"}}
+
+
+def writes(seed, count):
+    """Statements with their arguments: inserts, updates, deletes of the same keys again and again."""
+    chance = random.Random(seed)
+    names = set()
+    yield "DELETE FROM kube_reports.object", []
+    for _ in range(count):
+        name = f"report-{chance.randrange(8)}"
+        metadata = {"labels": {"app": chance.choice(["a", "b"])}, "annotations": {"a/b": "\u2028é\t"}}
+        if name not in names:
+            names.add(name)
+            yield INSERT, ["shop", name, json.dumps(metadata), json.dumps(report(chance, name))]
+        elif chance.random() < 0.3:
+            names.remove(name)
+            yield "DELETE FROM kube_reports.object WHERE name = %s", [name]
+        else:
+            yield ("UPDATE kube_reports.object SET body = %s, metadata = (metadata::jsonb || %s)::kube_reports.report "
+                   "WHERE name = %s"), [json.dumps(report(chance, name)), json.dumps(metadata), name]
+
+
+def perform(server, statements):
+    connection = psycopg2.connect(server.connection())
+    connection.autocommit = True
+    with connection.cursor() as cursor:
+        for statement, arguments in statements:
+            cursor.execute(statement, arguments)
+    connection.close()
+
+
+def pending(server):
+    return server.rows("SELECT count(*) FROM kube_reports_internal.result_pending")[0][0]
+
+
+def derived(server, name):
+    return sorted(server.rows(DERIVED[name]), key=repr)
+
+
+def settled(server):
+    """Whether no work waits."""
+    return server.rows("SELECT count(*) FROM kube_reports.pending p WHERE p.what <> 'garbage'")[0][0] == 0
+
+
+def assert_same(servers, *names):
+    for server in servers:
+        server.rows("SELECT kube_reports_internal.fold_rollups()")
+    for name in names:
+        ours, others = (derived(server, name) for server in servers)
+        assert ours == others, f"{name}: only C has {[row for row in ours if row not in others][:3]}, only SQL has " \
+                               f"{[row for row in others if row not in ours][:3]}"
+
+
+def test_dml(servers, proxies):
+    """What DML writes is stored, logged and versioned at once, waits for a proxy, and then has the results of C"""
+    for server in servers:
+        perform(server, writes(SEED, 40))
+    assert_same(servers, "log")
+    waiting = pending(servers[1])
+    assert waiting > 0 and pending(servers[0]) == 0
+    assert servers[1].rows("SELECT what, waiting FROM kube_reports.pending WHERE what = 'results'") == [
+        ("results", waiting)]
+    proxies()
+    until(lambda: pending(servers[1]) == 0, 60, "pending results")
+    # Several changes that wait are one: history has the first state and the last.
+    assert_same(servers, "objects", "results", "counts")
+
+
+def test_history(servers, proxies):
+    """Changes that are applied one by one have the same history"""
+    proxies()
+    for statement in writes(SEED + 1, 12):
+        perform(servers[0], [statement])
+        perform(servers[1], [statement])
+        until(lambda: pending(servers[1]) == 0, 60, "pending results")
+    before = {name: derived(servers[0], name) for name in DERIVED}
+    assert before["history"]
+    assert_same(servers, "objects", "results", "counts")
+
+
+def test_nothing_twice(servers, proxies):
+    """Several proxies, while documents change under their hands"""
+    proxies(3)
+    for seed in range(5):
+        for server in servers:
+            perform(server, writes(f"{SEED} {seed}", 30))
+            perform(server, [("DELETE FROM kube_reports.object", [])])
+    for server in servers:
+        perform(server, writes(SEED + 2, 30))
+    until(lambda: pending(servers[1]) == 0, 90, "pending results")
+    assert_same(servers, "objects", "results", "counts")
+
+
+def test_strict_dml(servers):
+    """With strict_dml the SQL variant refuses what it cannot check in full; deletions stay possible"""
+    server = servers[1]
+    server.psql("SELECT kube_reports.set_setting('strict_dml', 'on')")
+    try:
+        with pytest.raises(psycopg2.errors.FeatureNotSupported, match="by DML") as refused:
+            perform(server, [(INSERT, ["shop", "strict", "{}", "{}"])])
+        assert "strict_dml" in refused.value.diag.message_hint
+        perform(server, [("DELETE FROM kube_reports.object", [])])
+    finally:
+        server.psql("SELECT kube_reports.set_setting('strict_dml', NULL)")
+
+
+@pytest.mark.parametrize("namespace, name, metadata, body", [
+    ("shop", "UPPER", "{}", "{}"),
+    ("", "no-namespace", "{}", "{}"),
+    ("a.b", "n", "{}", "{}"),
+    ("shop", "n", '{"name": "other"}', "{}"),
+    ("shop", "n", '{"namespace": "other"}', "{}"),
+    ("shop", "n", '{"labels": {"a b": "c"}}', "{}"),
+    ("shop", "n", '{"labels": {"a": 1}}', "{}"),
+    ("shop", "n", '{"labels": []}', "{}"),
+    ("shop", "n", '{"annotations": {"a": {}}}', "{}"),
+    ("shop", "n", '{"ownerReferences": [{"kind": "Pod"}]}', "{}"),
+    ("shop", "n", '{"finalizers": ["a b"]}', "{}"),
+    ("shop", "n", "{}", '{"results": {}}'),
+    ("shop", "n", "{}", '{"results": [{"result": "maybe", "policy": "p"}]}'),
+    ("shop", "n", "{}", '{"results": [{"result": "pass"}]}'),
+    ("shop", "n", "{}", '{"summary": {"pass": "1"}}'),
+    ("shop", "n", "{}", '{"summary": {"pass": 1.5}}'),
+])
+def test_refused(servers, namespace, name, metadata, body):
+    """What SQL can check is refused by both, with the same SQLSTATE"""
+    for server in servers:
+        with pytest.raises(psycopg2.Error) as refused:
+            perform(server, [(INSERT, [namespace, name, metadata, body])])
+        assert refused.value.pgcode == "KR422", server.variant
+
+
+def test_pruned(servers):
+    """Unknown fields go, numbers and texts are stored as the engine prints them"""
+    for server in servers:
+        perform(server, [("DELETE FROM kube_reports.object", []), (INSERT, [
+            "shop", "pruned", '{"resourceVersion": "5", "selfLink": "/x"}',
+            '{"unknown": 1, "summary": {"pass": 1.0, "fail": 1e2, "other": 2}, "results": [{"policy": "p", "extra": {},'
+            ' "message": "\\u2028\\u007f\\b/<é", "properties": {"b": "1", "B": "2", "aa": "3"}, "result": "pass"}]}'])])
+    assert_same(servers, "objects") if not pending(servers[1]) else None
+    bodies = [server.rows("SELECT o.body::text FROM kube_reports.object o") for server in servers]
+    assert bodies[0] == bodies[1]
