@@ -733,6 +733,7 @@ BEGIN
 			FROM said d WHERE d.criterion IN (SELECT i.id FROM (SELECT DISTINCT d.criterion AS id FROM said d) i
 				WHERE NOT EXISTS (SELECT FROM kube_reports_internal.criterion c WHERE c.id = i.id OFFSET 0)
 					ORDER BY i.id LIMIT max_rows)
+				AND d.source IS NOT NULL
 			ORDER BY d.criterion
 			ON CONFLICT DO NOTHING RETURNING 1
 	), new_subject AS (
@@ -750,6 +751,7 @@ BEGIN
 			FROM said d WHERE d.detail IN (SELECT i.id FROM (SELECT DISTINCT d.detail AS id FROM said d) i
 				WHERE NOT EXISTS (SELECT FROM kube_reports_internal.detail t WHERE t.id = i.id OFFSET 0)
 					ORDER BY i.id LIMIT max_rows)
+				AND d.message IS NOT NULL
 			ORDER BY d.detail
 			ON CONFLICT DO NOTHING RETURNING 1
 	), new_actor AS (
