@@ -92,7 +92,8 @@ CREATE TYPE kube_reports_internal.derivation AS (
 	usual		boolean
 );
 COMMENT ON TYPE kube_reports_internal.derivation
-	IS 'what record_results() knows of a lane; usual: its results are not being made again, and no past is imported';
+	IS 'what record_results() reads about a lane; usual: its results are not being derived again, and no past state is '
+		'being imported';
 
 -- The arguments give the keys of the reports, and the first and last versions of their changes.  A null version means
 -- that nothing changed: the results are made again from the documents, and history stays as it is.  One statement sees
@@ -449,7 +450,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.count_restored(integer, text[], text[], bigint[])
-	IS 'takes results that a dump has brought, and that changed before they were made again, from the counts of the day';
+	IS 'subtracts restored results that changed before they were derived again from the counts of the day';
 
 -- Most writes create reports.  Then all results are new and have no rows and no history.  This function makes the same
 -- rows as apply_results(), without the lookups of old rows.
@@ -551,8 +552,8 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.apply_new_results(integer, kube_reports_internal.derivation, timestamptz,
 	text[], text[], bigint[], text[])
-	IS 'apply_results() of reports that have just been created and that no origin is known of; the type''s results are '
-		'current';
+	IS 'does what apply_results() does, for reports that have just been created and have no origin; the type''s results '
+		'are current';
 
 CREATE FUNCTION kube_reports_internal.record_results(lane integer, after_version bigint,
 	postpone boolean DEFAULT false, versions bigint[] DEFAULT NULL, prepared text[] DEFAULT NULL) RETURNS bigint
@@ -669,9 +670,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.record_results(integer, bigint, boolean, bigint[], text[])
-	IS 'to be called by whoever has logged changes of a lane, in the same transaction, with the lane''s lock held; '
-		'does nothing unless the type''s results are current; returns the last version looked at. postpone: results of '
-		'what costs much follow, in result_pending. versions, prepared: what the proxy has computed for which change, '
+	IS 'brings results into step with the changes that a writer has logged; the writer calls it in the same '
+		'transaction, with the lane''s lock held. Does nothing unless the type''s results are current; returns the last '
+		'version handled. postpone: results of large reports follow later, by result_pending. versions, prepared: what the proxy has computed for which change, '
 		'see result_difference(); without the engine, results that nobody has prepared follow as well';
 
 ---- pending results ----
@@ -770,8 +771,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.announce_pending(integer, text, text, bigint, bigint)
-	IS 'stores what a report is the first to say of criteria, subjects and details, some thousand of each, and makes '
-		'the month of their history; how many there were';
+	IS 'stores the new criteria, subjects and details of a report, some thousand of each, and makes the partition of '
+		'their history; returns how many rows it stored';
 
 -- Applies one part of a report's pending results.  The row lock allows one part of a report at a time.  A part is about
 -- a megabyte of documents, so that none takes long.
@@ -843,7 +844,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.apply_pending(integer, text, text)
-	IS 'brings a part of a report''s results into step with its document; false: there was nothing left to do';
+	IS 'brings a part of a report''s results into step with its document; false when there is nothing left to do';
 
 -- Whether the results have all changes that a row of result_pending stands for.
 CREATE FUNCTION kube_reports_internal.is_applied(pending kube_reports_internal.result_pending) RETURNS boolean
@@ -896,7 +897,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.mapping_for(kube_reports.report)
-	IS 'where results stand in a document of this apiVersion and kind; nulls for a type without results';
+	IS 'the mapping of the type of a document, by apiVersion and kind; nulls for a type without results';
 
 CREATE FUNCTION kube_reports.results(document kube_reports.report)
 	RETURNS TABLE ("position" integer, source text, policy text, rule text, category text, severity text,

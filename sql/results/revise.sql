@@ -129,5 +129,5 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.revise_results(integer, kube_reports_internal.derivation, timestamptz, text[],
 	text[], bigint[], bigint[], text[])
-	IS 'apply_results() of reports whose updates let no result appear or go, with texts that are known; false: they '
-		'are others, and nothing was done';
+	IS 'does what apply_results() does, for updates in which no result appears or disappears and all texts are known; '
+		'false when an update is not of this kind: then nothing was done';
