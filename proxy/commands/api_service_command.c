@@ -26,24 +26,24 @@ static ApiServiceOptions options;
 static const Flag enable_flags[] =
 {
 	{"service", FLAG_STRING, &options.service_text, "", 0, 0,
-	"NAMESPACE/NAME or NAMESPACE/NAME:PORT of the Service of this server; the port is 443 unless it is given"},
+	"NAMESPACE/NAME or NAMESPACE/NAME:PORT of the Service of this server; the default port is 443"},
 	{"ca-file", FLAG_FILE, &options.ca_file, "", 0, 0,
-	"CAs of the server's certificate, PEM: become the caBundle"},
+	"PEM file with the CAs of the server's certificate; becomes the caBundle"},
 	COMMAND_KUBECONFIG_FLAG(&options.kubeconfig),
 	{"connect-to", FLAG_STRING, &options.connect_to, "", 0, 0,
-		"HOST:PORT at which the server is asked what it serves, such as that of kubectl port-forward; without it, at a "
-	"ready endpoint"},
+		"HOST:PORT of the server, such as that of kubectl port-forward, to ask which types it serves; by default that "
+	"of a ready endpoint"},
 	{"database", FLAG_STRING, &options.database, NULL, 0, 0,
-		"ask this database instead (a connection string, which may be empty, as for the server): a server with "
-	"--require-client-cert lets no token in"},
+		"connection string of the database (may be empty, as for the server), to ask it instead of the server: a "
+	"server with --require-client-cert accepts no token"},
 	{"cluster-id", FLAG_UUID, &options.cluster_id, "", 0, 0,
-	"for --database: as for the server"},
+	"uid of the cluster, for --database; the same as for the server"},
 	{"replace", FLAG_STRING, &options.replace_text, "", 0, 0,
-	"NAMESPACE/NAME of another Service, from which an APIService may be taken"},
+	"NAMESPACE/NAME of another Service: APIServices that lead to it are taken over"},
 	{"group-priority-minimum", FLAG_INTEGER, &options.group_priority, NULL, 1, 20000,
-	"priority of the group; by default as it is, and 1000 for a new APIService"},
+	"priority of the group; the default keeps it, and is 1000 for a new APIService"},
 	{"version-priority", FLAG_INTEGER, &options.version_priority, NULL, 1, 1000,
-	"priority of the version in its group; by default as it is, and 100 for a new APIService"},
+	"priority of the version in its group; the default keeps it, and is 100 for a new APIService"},
 	{"wait", FLAG_BOOLEAN, &options.wait, "true", 0, 0,
 	"wait for a ready endpoint, and until the APIService is available"},
 	{"timeout", FLAG_SECONDS, &options.timeout, "2m0s", 1, 86400,
@@ -52,7 +52,7 @@ static const Flag enable_flags[] =
 
 static const FlagSet enable_set = {
 	.program = "kube-reports-proxy apiservice enable",
-	.about = "Lets kube-apiserver ask this server for an API group, instead of serving its CRDs out of etcd.",
+	.about = "Lets kube-apiserver pass requests of an API group to this server, instead of serving its CRDs from etcd.",
 	.usage = "kube-reports-proxy apiservice enable GROUP/VERSION... --service=NAMESPACE/NAME --ca-file=FILE [flags]",
 	.flags = enable_flags,
 	.count = sizeof(enable_flags) / sizeof(enable_flags[0]),
@@ -61,7 +61,7 @@ static const FlagSet enable_set = {
 static const Flag disable_flags[] =
 {
 	{"service", FLAG_STRING, &options.service_text, "", 0, 0,
-	"NAMESPACE/NAME of the Service of this server; what leads elsewhere is not touched"},
+	"NAMESPACE/NAME of the Service of this server; APIServices that lead to other Services do not change"},
 	COMMAND_KUBECONFIG_FLAG(&options.kubeconfig),
 	{"all", FLAG_BOOLEAN, &options.all, "false", 0, 0,
 	"every APIService that leads to the Service"},
@@ -73,7 +73,7 @@ static const Flag disable_flags[] =
 
 static const FlagSet disable_set = {
 	.program = "kube-reports-proxy apiservice disable",
-	.about = "Gives API groups back: to the CRDs where there are any, otherwise their APIServices are deleted.",
+	.about = "Gives API groups back to their CRDs. Deletes the APIService of a group without CRDs.",
 	.usage = "kube-reports-proxy apiservice disable GROUP/VERSION...|--all --service=NAMESPACE/NAME [flags]",
 	.flags = disable_flags,
 	.count = sizeof(disable_flags) / sizeof(disable_flags[0]),
@@ -88,7 +88,7 @@ static const Flag status_flags[] =
 
 static const FlagSet status_set = {
 	.program = "kube-reports-proxy apiservice status",
-	.about = "Shows where APIServices lead: those that are named, or all that lead to a Service.",
+	.about = "Shows the Services of the named APIServices, or of all APIServices that have one.",
 	.usage = "kube-reports-proxy apiservice status [GROUP/VERSION...] [flags]",
 	.flags = status_flags,
 	.count = sizeof(status_flags) / sizeof(status_flags[0]),
@@ -168,7 +168,7 @@ run_begin(Run *run, const FlagSet *set, int argc, char **argv)
 	if (set == &status_set || options.all || count > 0)
 	{
 		if (options.all && count > 0)
-			flags_refuse(set, "all", NULL, "takes no GROUP/VERSION beside it");
+			flags_refuse(set, "all", NULL, "excludes GROUP/VERSION");
 		return;
 	}
 	fprintf(stderr, "%s: name at least one GROUP/VERSION, such as wgpolicyk8s.io/v1alpha2\n", set->program);
@@ -273,7 +273,7 @@ try_give_back(Run *run, Arena *arena, Target *target)
 	}
 	if (!service_is(&registration.service, &run->service))
 	{
-		command_tell("%s: leads to the Service %s/%s and is left alone", target->name, registration.service.namespace,
+		command_tell("%s: leads to the Service %s/%s and does not change", target->name, registration.service.namespace,
 					 registration.service.name);
 		return SENT;
 	}
@@ -283,13 +283,13 @@ try_give_back(Run *run, Arena *arena, Target *target)
 	{
 		sent = send_change(run, arena, target->name, "DELETE", NULL, registration_delete(arena, &registration));
 		if (sent == SENT)
-			command_tell("%s: deleted; there is no CRD of it", target->name);
+			command_tell("%s: deleted, because the group has no CRD", target->name);
 		return sent;
 	}
 	sent = send_patch(run, arena, target->name, registration_give_back(arena, &registration));
 	if (sent == SENT)
 	{
-		command_tell("%s: given back to kube-apiserver, which has %zu CRDs of it", target->name, crds.count);
+		command_tell("%s: given back to kube-apiserver, which has %zu CRDs of the group", target->name, crds.count);
 		target->given_back = true;
 	}
 	return sent;
@@ -356,7 +356,7 @@ status(int argc, char **argv)
 
 static const Command actions[] =
 {
-	{"enable", "let kube-apiserver ask this server for a group, instead of serving its CRDs", enable},
+	{"enable", "let kube-apiserver pass requests of a group to this server, instead of serving its CRDs", enable},
 	{"disable", "give groups back to their CRDs, or delete their APIServices", disable},
 	{"status", "show where APIServices lead, and whether they are available", status},
 	{NULL, NULL, NULL}

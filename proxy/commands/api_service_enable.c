@@ -90,8 +90,8 @@ ask_server(Run *run, Asker *server, const Target *target, NameList *plurals)
 	else if (run->options.database != NULL)
 		return true;
 	else
-		command_error("%s: the server does not say what it serves: %s; where it lets no token in or cannot be reached "
-					  "from here, give --database", target->name, answer.why);
+		command_error("%s: the server does not tell which types it serves: %s; if it accepts no token or cannot be "
+					  "reached from here, give --database", target->name, answer.why);
 	return false;
 }
 
@@ -115,7 +115,7 @@ ask_database(Run *run, const Target *target, NameList *plurals)
 	if (backend_registered(&run->arena, run->options.database, run->options.cluster_id, target->group,
 						   target->version, plurals, &why))
 		return true;
-	command_error("the database does not say what is served: %s", why);
+	command_error("the database does not tell which types are served: %s", why);
 	return false;
 }
 
@@ -140,8 +140,9 @@ look_at_served(Run *run, Asker *server, const Target *target)
 	{
 		if (name_list_has(&served, crds.names[i]))
 			continue;
-		command_error("the cluster has the CRD %s.%s, which is not registered: nobody would serve it in %s any more; "
-					  "register it with kube_reports.register_crd()", crds.names[i], target->group, target->version);
+		command_error("the cluster has the CRD %s.%s, which is not registered, so nothing would serve it in %s any "
+					  "more; register it with kube_reports.register_crd()", crds.names[i], target->group,
+					  target->version);
 		good = false;
 	}
 	return good;
@@ -154,7 +155,7 @@ is_free(const Run *run, const Registration *registration)
 	if (!registration->is_remote || service_is(&registration->service, &run->service) ||
 		(run->replace.name != NULL && service_is(&registration->service, &run->replace)))
 		return true;
-	command_error("%s leads to the Service %s/%s; --replace=%s/%s takes it over from there", registration->name,
+	command_error("%s leads to the Service %s/%s; --replace=%s/%s takes it over", registration->name,
 				  registration->service.namespace, registration->service.name, registration->service.namespace,
 				  registration->service.name);
 	return false;
@@ -255,13 +256,13 @@ try_take(Run *run, Arena *arena, Target *target)
 	/* An APIService that led here before is not restored: this run does not make it worse. */
 	if (registration.is_remote && service_is(&registration.service, &run->service))
 	{
-		command_tell("%s: leads to %s/%s as before, with what was asked for", target->name, run->service.namespace,
+		command_tell("%s: leads to %s/%s as before, and has the new settings", target->name, run->service.namespace,
 					 run->service.name);
 		return SENT;
 	}
 	target->before = json_incref(document);
-	command_tell("%s: leads to %s/%s now, where %s served it", target->name, run->service.namespace, run->service.name,
-				 registration.is_remote ? "another Service" : "kube-apiserver");
+	command_tell("%s: leads to %s/%s now; before, %s served it", target->name, run->service.namespace,
+				 run->service.name, registration.is_remote ? "another Service" : "kube-apiserver");
 	return SENT;
 }
 
@@ -288,9 +289,9 @@ take_back(Run *run, Target *target)
 	if (!target->created && target->before == NULL)
 		return;
 	if (repeat(run, target, try_restore))
-		command_tell("%s: is again what it was", target->name);
+		command_tell("%s: restored", target->name);
 	else
-		command_error("%s: is not what it was; kube-reports-proxy apiservice disable mends it", target->name);
+		command_error("%s: not restored; kube-reports-proxy apiservice disable gives the group back", target->name);
 }
 
 /* Restores all APIServices that this run changed. */

@@ -70,7 +70,7 @@ read_api_service(Run *run, Arena *arena, const char *name, json_t **document, Re
 	if (*document != NULL && registration_read(*document, registration))
 		return FOUND;
 	if (*document != NULL)
-		command_error("%s: kube-apiserver's answer is no APIService", name);
+		command_error("%s: the answer of kube-apiserver is not an APIService", name);
 	else
 		tell_refused(name, &answer);
 	return FOUND_ERROR;
@@ -118,14 +118,15 @@ wait_available(Run *run, const char *name, bool local)
 				arena_free(&arena);
 				return false;
 			case FOUND_NONE:
-				state = "it is not there";
+				state = "it does not exist";
 				good = false;
 				break;
 			case FOUND:
 			default:
 				good = registration.available && registration.is_remote != local &&
 					(strcmp(registration.reason, "Local") == 0) == local;
-				state = registration.available || registration.reason[0] == '\0' ? "kube-apiserver has not looked yet" :
+				state = registration.available || registration.reason[0] == '\0' ?
+					"kube-apiserver has not checked it yet" :
 					arena_printf(&arena, "%s: %s", registration.reason, registration.message);
 				break;
 		}
@@ -140,7 +141,7 @@ wait_available(Run *run, const char *name, bool local)
 		if (is_late(run))
 		{
 			if (stopped)
-				command_error("%s: not waited for any longer (%s)", name, told);
+				command_error("%s: waiting was interrupted (%s)", name, told);
 			else
 				command_error("%s: not available after %d s (%s)", name, run->options.timeout, told);
 			return false;
@@ -185,6 +186,6 @@ repeat(Run *run, Target *target, Sent (*attempt) (Run *run, Arena *arena, Target
 		if (sent != SENT_CONFLICT)
 			return sent == SENT;
 	}
-	command_error("%s: somebody else changes it all the time", target->name);
+	command_error("%s: another client keeps changing it", target->name);
 	return false;
 }

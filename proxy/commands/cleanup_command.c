@@ -39,21 +39,22 @@ static const Flag flags[] =
 	"connection string of the database that import has written to, with the role of the cluster's proxies"},
 	COMMAND_CLUSTER_ID_FLAG(&options.cluster),
 	{"kinds", FLAG_NAMES, &options.kinds, "", 0, 0,
-	"types to clean up, such as policyreports.wgpolicyk8s.io; by default all that the database serves"},
+	"types to clean up, such as policyreports.wgpolicyk8s.io; by default all types that the database serves"},
 	{"version", FLAG_STRING, &options.version, "", 0, 0,
-		"version of the CustomResourceDefinitions by which etcd is reached; by default one whose APIService has no "
-	"service"},
-	{"page-size", FLAG_INTEGER, &options.page_size, "500", 1, 10000, "objects that are read at a time"},
-	{"dry-run", FLAG_BOOLEAN, &options.dry_run, "false", 0, 0, "look and show, delete nothing"},
-	{"yes", FLAG_BOOLEAN, &options.yes, "false", 0, 0, "do not ask; otherwise each group's name has to be typed"},
+		"version of the CustomResourceDefinitions that leads to etcd; by default a version whose APIService has no "
+	"Service"},
+	{"page-size", FLAG_INTEGER, &options.page_size, "500", 1, 10000, "number of objects in a page"},
+	{"dry-run", FLAG_BOOLEAN, &options.dry_run, "false", 0, 0, "show what would be deleted, and delete nothing"},
+	{"yes", FLAG_BOOLEAN, &options.yes, "false", 0, 0,
+	"do not ask for confirmation; without this flag, you type the name of each group"},
 	{"also-gone", FLAG_BOOLEAN, &options.also_gone, "false", 0, 0,
-	"delete those as well whose verified copies have been deleted in the database since"},
+	"also delete objects whose verified copies were deleted from the database later"},
 };
 
 static const FlagSet flag_set = {
 	.program = "kube-reports-proxy cleanup",
 	.about = "Deletes reports from etcd, through kube-apiserver: only those that import has copied and verified,\n"
-	"and that have not changed since. Deletes nothing from the database.",
+	"and that have not changed since then. Deletes nothing from the database.",
 	.usage = "kube-reports-proxy cleanup --database=... [--dry-run] [--yes]",
 	.flags = flags,
 	.count = sizeof(flags) / sizeof(flags[0]),
@@ -170,7 +171,7 @@ confirm(Session *session)
 		{
 			kind->confirmed = options.yes || ask_for(kind->kind->group);
 			if (!kind->confirmed)
-				command_tell("nothing of %s is deleted", kind->kind->group);
+				command_tell("no object of %s is deleted", kind->kind->group);
 		}
 	}
 }
@@ -208,8 +209,8 @@ show_metrics(Session *session, const EtcdMetrics *before)
 	printf("%-46s %15s %15s\n", "size of etcd", shown(arena, etcd_metrics_size(before), " B"),
 		   shown(arena, etcd_metrics_size(&after), " B"));
 	fflush(stdout);
-	command_tell("kube-apiserver counts objects anew every minute; etcd's file shrinks when it is compacted and then "
-				 "defragmented");
+	command_tell("kube-apiserver counts objects every minute; the file of etcd shrinks after a compaction and a "
+				 "defragmentation");
 }
 
 /* True if all objects that were to be deleted are gone. */
@@ -260,7 +261,7 @@ clean_up(Session *session)
 	}
 	if (!options.yes && !isatty(STDIN_FILENO))
 	{
-		command_error("nobody is there to confirm: give --yes");
+		command_error("standard input is no terminal, so nobody can confirm: give --yes");
 		return COMMAND_USAGE;
 	}
 	before = etcd_metrics_read(session->kube, &session->arena);

@@ -60,7 +60,7 @@ explain_hidden(const ReportKind *kind, const char *service)
 	command_error("%s: APIService %s.%s points at service %s, and its CustomResourceDefinition has no other version: "
 				  "etcd cannot be reached",
 				  kind->name, kind->version, kind->group, service);
-	command_tell("give the CustomResourceDefinition another served version, or hand the group back for a while "
+	command_tell("add another served version to the CustomResourceDefinition, or hand the group back for some time "
 				 "(kube-reports-proxy apiservice disable %s/%s --service=%s): see docs/moving-in.md, \"Clean up etcd\"",
 				 kind->group, kind->version, service);
 }
@@ -142,7 +142,7 @@ delete_item(Cleanup *cleanup, Arena *arena, const CleanupItem *item)
 	}
 	cleanup->counts.failed++;
 	progress_tell(&cleanup->progress, "%s is not deleted: %s", item_name(arena, item),
-				  answer.status == 409 ? "it has changed meanwhile" : answer.why);
+				  answer.status == 409 ? "the object has changed meanwhile" : answer.why);
 	return false;
 }
 
@@ -197,7 +197,7 @@ is_deletable(Cleanup *cleanup, Arena *arena, const CleanupItem *item, const char
 	if (cleanup->tells && counts->refused <= REFUSED_TOLD)
 		progress_tell(&cleanup->progress, "%s stays: %s", item_name(arena, item), reason);
 	else if (cleanup->tells && counts->refused == REFUSED_TOLD + 1)
-		progress_tell(&cleanup->progress, "further ones that stay are counted only");
+		progress_tell(&cleanup->progress, "further objects that stay are only counted");
 	return false;
 }
 
@@ -229,7 +229,7 @@ look_at(Cleanup *cleanup, Arena *arena, const CleanupItem *items, size_t count)
 							REPORT_STORE_TYPE ", $5, $6, $7, $8) c", parameters, 8, &failure);
 	if (rows == NULL)
 	{
-		progress_tell(&cleanup->progress, "the database cannot be asked: %s", failure.message);
+		progress_tell(&cleanup->progress, "the database cannot be queried: %s", failure.message);
 		return false;
 	}
 	for (int row = 0; row < pg_rows_count(rows); row++)

@@ -27,12 +27,12 @@ static const Flag cluster_id_flags[] =
 {
 	COMMAND_KUBECONFIG_FLAG(&options.kubeconfig),
 	{"output", FLAG_STRING, &options.output, "", 0, 0,
-	"file to write the uid to, instead of standard output"},
+	"file for the uid, instead of standard output"},
 };
 
 static const FlagSet cluster_id_set = {
 	.program = "kube-reports-proxy cluster-id",
-	.about = "Prints the uid of the namespace kube-system, by which a database knows a cluster.",
+	.about = "Prints the uid of the namespace kube-system, which identifies the cluster in a database.",
 	.usage = "kube-reports-proxy cluster-id [flags]",
 	.flags = cluster_id_flags,
 	.count = sizeof(cluster_id_flags) / sizeof(cluster_id_flags[0]),

@@ -25,12 +25,12 @@ cluster_uid(Asker *kube, Arena *arena, const char *given)
 		return given;
 	if (uid == NULL)
 	{
-		command_error("which cluster it is cannot be found out: %s", answer.why);
+		command_error("the cluster's uid cannot be read: %s", answer.why);
 		return NULL;
 	}
 	if (given[0] != '\0' && strcasecmp(uid, given) != 0)
 	{
-		command_error("%s is cluster %s, and --cluster-id says %s", asker_server(kube), uid, given);
+		command_error("%s is cluster %s, but --cluster-id is %s", asker_server(kube), uid, given);
 		return NULL;
 	}
 	return uid;

@@ -20,10 +20,10 @@
 
 const Command commands[] =
 {
-	{"apiservice", "point kube-apiserver at this server, or back at the CRDs", api_service_command},
+	{"apiservice", "let kube-apiserver use this server for API groups, or the CRDs again", api_service_command},
 	{"import", "copy reports from a cluster's CRDs, or from a reports-server, into the database", import_command},
 	{"cleanup", "delete from etcd the reports whose copies were verified in the database", cleanup_command},
-	{"cluster-id", "print the uid by which a database knows this cluster", cluster_id_command},
+	{"cluster-id", "print the uid that identifies this cluster in a database", cluster_id_command},
 	{NULL, NULL, NULL}
 };
 

@@ -128,7 +128,7 @@ note_outcome(ImportBatch *batch, ImportItem *item, const char *outcome, const ch
 		if (batch->kept_told++ < KEPT_TOLD)
 			progress_tell(&batch->progress, "%s is left as it is: %s", name, reason);
 		else if (batch->kept_told == KEPT_TOLD + 1)
-			progress_tell(&batch->progress, "further ones that are left as they are are counted only");
+			progress_tell(&batch->progress, "further objects that are left as they are are only counted");
 	}
 	if (strcmp(outcome, "refused") == 0)
 	{
@@ -217,7 +217,7 @@ verify_items(ImportBatch *batch, ImportItem *items, size_t count)
 						  where == NULL ? "its wording" : where);
 		}
 		else
-			progress_tell(&batch->progress, "%s was stored, and is gone", item_name(arena, item));
+			progress_tell(&batch->progress, "%s was stored, but does not exist any more", item_name(arena, item));
 	}
 	pg_rows_free(rows);
 	return true;
@@ -263,7 +263,7 @@ send_items(ImportBatch *batch, ImportItem *items, size_t count)
 						 strncmp(failure.sqlstate, "53", 2) == 0 || strncmp(failure.sqlstate, "55", 2) == 0 ||
 						 strncmp(failure.sqlstate, "57", 2) == 0 || strncmp(failure.sqlstate, "25", 2) == 0))
 	{
-		progress_tell(&batch->progress, "the database takes nothing: %s", failure.message);
+		progress_tell(&batch->progress, "the database accepts no writes: %s", failure.message);
 		return false;
 	}
 	if (rows == NULL)

@@ -13,9 +13,9 @@
 static void
 explain_served(Progress *progress, const ReportKind *kind, const char *version, const char *service)
 {
-	progress_tell(progress, "APIService %s.%s points at service %s: what etcd holds is hidden behind it, and cannot "
+	progress_tell(progress, "APIService %s.%s points at service %s: it hides the objects in etcd, which cannot "
 				  "be read", version, kind->group, service);
-	progress_tell(progress, "run import before \"apiservice enable\", or hand the group back for a while: "
+	progress_tell(progress, "run import before \"apiservice enable\", or hand the group back for some time: "
 				  "kube-reports-proxy apiservice disable %s/%s --service=%s", kind->group, version, service);
 }
 
@@ -40,7 +40,7 @@ reach(ImportBatch *batch, Asker *kube, const char *version)
 static void
 begin_again(ImportBatch *batch)
 {
-	progress_tell(&batch->progress, "the list has expired behind %zu objects, which are stored, and begins anew",
+	progress_tell(&batch->progress, "the list expired after %zu objects, which are stored, and begins again",
 				  batch->counts.read);
 	batch->counts = (ImportCounts) {0};
 }

@@ -41,27 +41,27 @@ static const Flag flags[] =
 	{"from-cluster", FLAG_BOOLEAN, &options.from_cluster, "false", 0, 0,
 	"read the objects of the cluster's CustomResourceDefinitions, through kube-apiserver"},
 	{"from-reports-server", FLAG_STRING, &options.reports_server, "", 0, 0,
-	"connection string of the PostgreSQL of a reports-server to read"},
+	"connection string of the PostgreSQL of a reports-server, to read its reports"},
 	COMMAND_KUBECONFIG_FLAG(&options.kubeconfig),
 	{"database", FLAG_STRING, &options.database, "", 0, 0,
-		"connection string of the database to write to, with the role of the cluster's proxies; PGHOST and the like "
-	"give what it leaves out"},
+		"connection string of the database to write to, with the role of the cluster's proxies; environment variables "
+	"such as PGHOST give missing parameters"},
 	COMMAND_CLUSTER_ID_FLAG(&options.cluster),
 	{"kinds", FLAG_NAMES, &options.kinds, "", 0, 0,
-	"types to copy, such as policyreports.wgpolicyk8s.io; by default all that the database serves"},
+	"types to copy, such as policyreports.wgpolicyk8s.io; by default all types that the database serves"},
 	{"version", FLAG_STRING, &options.version, "", 0, 0,
-	"version of the CustomResourceDefinitions to read by, with the same schema; by default that of the database"},
-	{"page-size", FLAG_INTEGER, &options.page_size, "500", 1, 10000, "objects that are read at a time"},
+	"version of the CustomResourceDefinitions to read, with the same schema; by default the version in the database"},
+	{"page-size", FLAG_INTEGER, &options.page_size, "500", 1, 10000, "number of objects in a page"},
 	{"overwrite", FLAG_BOOLEAN, &options.overwrite, "false", 0, 0,
-	"also what was changed or deleted in the database since it was copied becomes as it is at the source"},
+	"also copy over objects that were changed or deleted in the database after they had been copied"},
 	{"prune", FLAG_BOOLEAN, &options.prune, "false", 0, 0,
-	"delete from the database those copies that nobody has changed there and that the source does not have any more"},
+	"delete copies whose objects the source no longer has, unless they were changed in the database"},
 };
 
 static const FlagSet flag_set = {
 	.program = "kube-reports-proxy import",
-	.about = "Copies reports into the database, compares each copy with what was read, and says what it did.\n"
-	"Nothing is changed or deleted where they are read. It can be run again at any time.",
+	.about = "Copies reports into the database, compares each copy with the original, and shows the results.\n"
+	"Changes and deletes nothing at the source. Can be run again at any time.",
 	.usage = "kube-reports-proxy import --from-cluster|--from-reports-server=... --database=...",
 	.flags = flags,
 	.count = sizeof(flags) / sizeof(flags[0]),
@@ -110,7 +110,7 @@ look_for_gone(Import *import, ImportBatch *batch, const char *since)
 
 		if (rows == NULL)
 		{
-			progress_tell(&batch->progress, "copies that are gone at the source cannot be looked for: %s",
+			progress_tell(&batch->progress, "copies whose objects the source no longer has cannot be found: %s",
 						  failure.message);
 			return false;
 		}
@@ -119,7 +119,8 @@ look_for_gone(Import *import, ImportBatch *batch, const char *since)
 		pg_rows_free(rows);
 	} while (options.prune && found > 0);
 	if (batch->counts.gone > 0 && !options.prune)
-		progress_tell(&batch->progress, "%zu copies are gone at the source; --prune deletes them in the database",
+		progress_tell(&batch->progress, "the source no longer has the objects of %zu copies; --prune deletes these "
+					  "copies from the database",
 					  batch->counts.gone);
 	return true;
 }
@@ -229,20 +230,20 @@ conclude(const Import *import)
 
 	if (!import->complete)
 	{
-		command_error("not everything was read: see above; run it again when that is mended");
+		command_error("not everything was read: see above; correct the cause and run import again");
 		return COMMAND_FAILED;
 	}
 	if (sum->refused + sum->altered > 0)
 	{
-		command_error("%zu objects were refused, %zu are stored as other documents: see above", sum->refused,
+		command_error("%zu objects were refused, and %zu copies differ from their originals: see above", sum->refused,
 					  sum->altered);
 		return COMMAND_FAILED;
 	}
 	if (sum->imported + sum->updated > 0)
-		command_tell("everything that was read is stored; %zu of it is new: run it again until nothing is",
+		command_tell("all objects are stored; %zu of them are new: run import again until none is new",
 					 sum->imported + sum->updated);
 	else
-		command_tell("everything that was read was stored before");
+		command_tell("all objects were stored before");
 	return COMMAND_DONE;
 }
 
@@ -254,7 +255,7 @@ import_command(int argc, char **argv)
 
 	flags_parse(&flag_set, argc, argv, NULL, 0);
 	if (options.from_cluster == (options.reports_server[0] != '\0'))
-		flags_refuse(&flag_set, "from-cluster", NULL, "one of --from-cluster and --from-reports-server is needed");
+		flags_refuse(&flag_set, "from-cluster", NULL, "one of --from-cluster and --from-reports-server is required");
 	arena_init(&import.arena);
 	if ((options.from_cluster || options.cluster[0] == '\0') &&
 		(import.kube = command_kube(&import.arena, options.kubeconfig)) == NULL)

@@ -64,8 +64,8 @@ import_reports_server_check(PgSession *source, Arena *arena, const char *cluster
 		command_error("database %s has no tables of a reports-server%s%s", pg_session_database(source),
 					  rows == NULL ? ": " : "",
 					  rows == NULL ? failure.message : "");
-		command_tell("they are policyreports, reports and the like in its search_path, with a column cluster_id: "
-					 "an older reports-server adds that when a newer one has started once");
+		command_tell("these are policyreports, reports and others in its search_path, with a column cluster_id; "
+					 "if the column is missing, start a newer reports-server once: it adds the column");
 		if (rows != NULL)
 			pg_rows_free(rows);
 		return false;
@@ -83,7 +83,8 @@ import_reports_server_check(PgSession *source, Arena *arena, const char *cluster
 	known = pg_rows_value(rows, 0, 0) == NULL || strcmp(pg_rows_value(rows, 0, 0), "t") == 0;
 	if (!known)
 	{
-		command_error("the reports-server has nothing of cluster %s, but of %s", cluster, pg_rows_value(rows, 0, 1));
+		command_error("the reports-server has no reports of cluster %s, only of %s", cluster,
+					  pg_rows_value(rows, 0, 1));
 		command_tell("--cluster-id is the uid of the cluster's namespace kube-system");
 	}
 	pg_rows_free(rows);

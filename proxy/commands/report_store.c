@@ -19,10 +19,10 @@ static const char *
 explain(const PgFailure *failure)
 {
 	if (strcmp(failure->sqlstate, "3F000") == 0 || strcmp(failure->sqlstate, "42883") == 0)
-		return "this database has no kube_reports, or an older one: its owner runs CREATE EXTENSION kube_reports or "
-			"ALTER EXTENSION kube_reports UPDATE";
+		return "the database has no extension kube_reports, or an older version: its owner runs "
+			"CREATE EXTENSION kube_reports or ALTER EXTENSION kube_reports UPDATE";
 	if (strcmp(failure->sqlstate, "42501") == 0)
-		return "the role of --database has to be the one of this cluster's proxies: SELECT "
+		return "the role of --database must be that of this cluster's proxies: SELECT "
 			"kube_reports.grant_proxy(role, cluster)";
 	return NULL;
 }
@@ -90,7 +90,7 @@ choose_kinds(ReportStore *store, Arena *arena, const PgRows *rows, const char *k
 	{
 		if (found[i] > 0)
 			continue;
-		command_error("--kinds: %s is not served by this database: register_crd() would make it known", names.names[i]);
+		command_error("--kinds: the database does not serve %s; register_crd() registers it", names.names[i]);
 		return false;
 	}
 	return true;

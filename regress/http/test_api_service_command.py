@@ -112,7 +112,7 @@ def test_with_the_crds(crds):
     told = crds.enable(POLICY_REPORTS)
     crds.leads_here(POLICY_REPORTS)
     assert crds.spec(POLICY_REPORTS)["groupPriorityMinimum"] == 1000
-    assert "leads to kube-reports/kube-reports now, where kube-apiserver served it" in told
+    assert "leads to kube-reports/kube-reports now; before, kube-apiserver served it" in told
     assert told.endswith("v1alpha2.wgpolicyk8s.io: available\n")
     before = len(crds.writes())
     assert "leads to kube-reports/kube-reports already" in crds.enable(POLICY_REPORTS)
@@ -189,7 +189,7 @@ def test_conflicts(crds):
     assert len(crds.server.asked("/apiservices/", "PATCH")) == 3
     crds.disable(POLICY_REPORTS)
     crds.server.trouble("/apiservices/", method="PATCH", code=409)
-    assert "somebody else changes it all the time" in crds.enable(POLICY_REPORTS, code=1)
+    assert "another client keeps changing it" in crds.enable(POLICY_REPORTS, code=1)
 
 
 def test_foreign_service(cluster):
@@ -201,7 +201,7 @@ def test_foreign_service(cluster):
     told = cluster.enable(OPEN_REPORTS, POLICY_REPORTS, code=1)
     assert "v1alpha2.wgpolicyk8s.io leads to the Service other/reports-server" in told
     assert "--replace=other/reports-server takes it over" in told
-    assert "leads to the Service other/reports-server and is left alone" in cluster.disable(POLICY_REPORTS)
+    assert "leads to the Service other/reports-server and does not change" in cluster.disable(POLICY_REPORTS)
     assert cluster.spec(POLICY_REPORTS) == before and cluster.writes() == []
     cluster.enable(OPEN_REPORTS, POLICY_REPORTS, "--replace=other/reports-server")
     cluster.leads_here(POLICY_REPORTS)
@@ -265,7 +265,7 @@ def test_not_available(crds):
     assert "v1alpha2.wgpolicyk8s.io: waiting until it is available (FailedDiscoveryCheck: a firewall)" in told
     assert "error: v1alpha2.wgpolicyk8s.io: not available after 2 s" in told
     for group_version in (POLICY_REPORTS, OPEN_REPORTS):
-        assert f"{name_of(group_version)}: is again what it was" in told
+        assert f"{name_of(group_version)}: restored" in told
     until(lambda: crds.local(POLICY_REPORTS), 20, "the CRDs")
     assert crds.aggregation.document(OPEN_REPORTS) is None
     # What led here before is left: it may be that the servers are being restarted.
@@ -289,7 +289,7 @@ def test_stopped(crds):
         process.terminate()
         assert process.wait(30) == 1
         told = process.stderr.read()
-    assert "not waited for any longer" in told and "is again what it was" in told
+    assert "waiting was interrupted" in told and ": restored" in told
     until(lambda: crds.local(POLICY_REPORTS), 20, "the CRDs")
 
 
@@ -343,7 +343,7 @@ def test_by_token(cluster, delegate):
 
     cluster.aggregation.endpoints(delegate(flags=["--require-client-cert"]).proxy.port)
     told = cluster.enable(POLICY_REPORTS, kubeconfig=kubeconfig, code=1)
-    assert "the server does not say what it serves" in told and "give --database" in told
+    assert "the server does not tell which types it serves" in told and "give --database" in told
     database = f"--database={cluster.stack.database.connection('kube_reports_proxy')}"
     identity = f"--cluster-id={cluster.stack.cluster}"
     cluster.enable(POLICY_REPORTS, database, identity, kubeconfig=kubeconfig)
@@ -356,7 +356,7 @@ def test_by_token(cluster, delegate):
                           kubeconfig=kubeconfig, code=1)
     assert "cannot be verified by" in told
     told = cluster.enable(POLICY_REPORTS, "--database=host=/nowhere", identity, kubeconfig=kubeconfig, code=1)
-    assert "the database does not say what is served: connection to server" in told
+    assert "the database does not tell which types are served: connection to server" in told
 
 
 def test_connect_to(crds):
@@ -364,7 +364,7 @@ def test_connect_to(crds):
     crds.aggregation.endpoints(crds.stack.first.port, address="localhost")
     crds.enable(POLICY_REPORTS, f"--connect-to=127.0.0.1:{crds.stack.first.port}", f"--service={SERVICE}")
     told = crds.enable(POLICY_REPORTS, f"--connect-to=127.0.0.1:{free_port()}", code=1)
-    assert "the server does not say what it serves" in told
+    assert "the server does not tell which types it serves" in told
 
 
 # --- disable ---
@@ -373,7 +373,7 @@ def test_back_to_the_crds(crds):
     """disable gives an APIService back to kube-apiserver, which looks after it again; again does nothing"""
     crds.enable(POLICY_REPORTS, "--group-priority-minimum=1500")
     told = crds.disable(POLICY_REPORTS)
-    assert "v1alpha2.wgpolicyk8s.io: given back to kube-apiserver, which has 2 CRDs of it" in told
+    assert "v1alpha2.wgpolicyk8s.io: given back to kube-apiserver, which has 2 CRDs of the group" in told
     assert crds.local(POLICY_REPORTS)
     assert crds.aggregation.document(POLICY_REPORTS)["status"]["conditions"][0]["reason"] == "Local"
     before = len(crds.writes())
@@ -388,7 +388,7 @@ def test_delete(cluster):
     """disable deletes an APIService without CRDs"""
     cluster.ready()
     cluster.enable(OPEN_REPORTS)
-    assert "v1alpha1.openreports.io: deleted; there is no CRD of it" in cluster.disable(OPEN_REPORTS)
+    assert "v1alpha1.openreports.io: deleted, because the group has no CRD" in cluster.disable(OPEN_REPORTS)
     assert cluster.aggregation.document(OPEN_REPORTS) is None
     assert "there is no such APIService" in cluster.disable(OPEN_REPORTS)
 
@@ -417,7 +417,7 @@ def test_kube_apiserver_is_slow(crds):
     crds.enable(POLICY_REPORTS)
     crds.aggregation.paused = True
     told = crds.disable(POLICY_REPORTS, "--timeout=1s", code=1)
-    assert "waiting until it is available (kube-apiserver has not looked yet)" in told
+    assert "waiting until it is available (kube-apiserver has not checked it yet)" in told
     assert "not available after 1 s" in told
     assert "error" not in crds.disable(POLICY_REPORTS, "--wait=false")
 
@@ -490,7 +490,7 @@ def test_status(crds):
     (["enable", f"--service={SERVICE}", "a?b/v1"], "must be GROUP/VERSION"),
     (["enable", "--version-priority=1001"], "must be between 1 and 1000"),
     (["enable", "--insecure-skip-tls-verify"], "unknown flag: --insecure-skip-tls-verify"),
-    (["disable", f"--service={SERVICE}", "--all", POLICY_REPORTS], "takes no GROUP/VERSION beside it"),
+    (["disable", f"--service={SERVICE}", "--all", POLICY_REPORTS], "excludes GROUP/VERSION"),
     (["disable", f"--service={SERVICE}"], "name at least one GROUP/VERSION"),
     (["mend"], 'unknown command "mend"'),
     ([], "")])

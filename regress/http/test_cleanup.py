@@ -111,7 +111,7 @@ def test_changed_right_before(moved):
             moved.add(WG, "policyreports", report(3, results=1))
     moved.page_hook = change
     done = clean(moved, "--yes", f"--kinds={POLR}", code=1)
-    assert "shop/r-000003 is not deleted: it has changed meanwhile" in done.stderr
+    assert "shop/r-000003 is not deleted: the object has changed meanwhile" in done.stderr
     assert table(done, POLR, 1) == {"before": 6, "deleted": 5, "failed": 1, "left": 1}
     assert left(moved) == ["r-000003"]
 
@@ -143,7 +143,7 @@ def test_confirmation(moved):
         os.close(keyboard)
         return process.returncode, out, err
     code, _, err = typed("no", "yes")
-    assert code == 1 and "nothing of wgpolicyk8s.io is deleted" in err and len(left(moved)) == 6
+    assert code == 1 and "no object of wgpolicyk8s.io is deleted" in err and len(left(moved)) == 6
     code, _, err = typed("wrong", WG)
     assert code == 0 and left(moved) == [] and moved.count(OPEN, "reports") == 1
 

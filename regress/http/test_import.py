@@ -96,7 +96,7 @@ def test_expired_in_the_middle(cluster, offered):
     if offered:
         assert table(done, "policyreports.wgpolicyk8s.io") == {"read": 500, "imported": 500, "verified": 500}
     else:
-        assert "begins anew" in done.stderr
+        assert "begins again" in done.stderr
         assert table(done, "policyreports.wgpolicyk8s.io") == {"read": 500, "imported": 300, "unchanged": 200,
                                                                "verified": 500}
 
@@ -131,7 +131,7 @@ def test_invalid_and_altered(cluster):
     assert [line for line in lines if "shop/r-000021 is refused" in line and "summary" in line]
     assert [line for line in lines if "shop/r-000022 is refused" in line]
     assert [line for line in lines if "shop/r-000023 is stored, but differs in surprise" in line]
-    assert "3 objects were refused, 1 are stored as other documents" in done.stderr
+    assert "3 objects were refused, and 1 copies differ from their originals" in done.stderr
     assert len(stored(cluster)) == 11
 
 
@@ -151,7 +151,7 @@ def test_refused_by_the_cluster(cluster):
     done = load(cluster, code=1)
     assert "apiservices/v1alpha2.wgpolicyk8s.io is answered with status 403" in done.stderr
     cluster.forbidden = "GET .*/namespaces/kube-system"
-    assert "which cluster it is cannot be found out" in load(cluster, code=1).stderr
+    assert "the cluster's uid cannot be read" in load(cluster, code=1).stderr
     cluster.forbidden = None
     assert "says " + str(uuid.UUID(int=1)) in load(cluster, f"--cluster-id={uuid.UUID(int=1)}", code=1).stderr
 
@@ -226,7 +226,7 @@ def test_wrong_databases(cluster):
         return done.stderr
     assert "the database cannot be reached" in fails(f"host={database.directory}/none dbname=x user=y")
     stderr = fails(database.connection("postgres", "postgres"))
-    assert "this database has no kube_reports" in stderr
+    assert "the database has no extension kube_reports" in stderr
     assert "may not serve cluster" in fails(database.connection("kube_reports_proxy"))
     database.psql(f"CREATE ROLE nobody_{cluster.role} LOGIN", user="postgres")
     assert "grant_proxy(role, cluster)" in fails(database.connection(f"nobody_{cluster.role}"))
@@ -284,7 +284,7 @@ def test_gone_at_the_source(cluster):
         cluster.drop(WG, "policyreports", "shop", name)
     done = load(cluster)
     assert table(done, "policyreports.wgpolicyk8s.io") == {"read": 1, "unchanged": 1, "verified": 1, "gone": 2}
-    assert "--prune deletes them in the database" in done.stderr
+    assert "--prune deletes these copies from the database" in done.stderr
     assert len(stored(cluster)) == 4
     load(cluster, "--prune")
     assert [key[3] for key in sorted(stored(cluster))] == ["r-000000", "r-000001"]
@@ -407,7 +407,7 @@ def test_not_a_reports_server(cluster, server_database):
     cluster.database.psql(f"DELETE FROM clusters WHERE id = '{cluster.uid}'; DROP TABLE reports, clusterreports",
                           user="postgres", database=server_database)
     stderr = from_server(cluster, server_database, code=1).stderr
-    assert f"has nothing of cluster {cluster.uid}, but of {uuid.UUID(int=7)} (there)" in stderr
+    assert f"has no reports of cluster {cluster.uid}, only of {uuid.UUID(int=7)} (there)" in stderr
     cluster.database.psql(f"INSERT INTO clusters VALUES ('{cluster.uid}', 'here')", user="postgres",
                           database=server_database)
     done = from_server(cluster, server_database)
@@ -446,7 +446,7 @@ def test_everything_as_it_is(cluster, capsys):
     assert table(done, "policyreports.wgpolicyk8s.io") == {"read": 5000, "imported": 5000, "verified": 5000}
     assert table(done, "all") == {"read": 5300, "imported": 5300, "verified": 5300}
     assert changes(cluster) == {"A": 5300}
-    assert "5300 of it is new" in done.stderr
+    assert "5300 of them are new" in done.stderr
     assert cluster.database.psql(f"SELECT count(*) FROM kube_reports.typed_result t WHERE t.cluster = "
                                  f"'{cluster.uid}'") == str(5000 * 6 + 150 * 3)
 
