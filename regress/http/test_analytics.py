@@ -378,7 +378,7 @@ def exceptions(world, rows):
         for exception in row.exceptions:
             groups[exception].append(row)
     return [(exception, sum(row.status == "skip" for row in group),
-             len({(row.kind, row.namespace, row.subject) for row in group}),
+             len({(row.cluster, row.kind, row.namespace, row.subject) for row in group}),
              min(world.first_seen[identity(row)] for row in group), max(world.since[identity(row)] for row in group))
             for exception, group in groups.items()]
 
@@ -411,8 +411,8 @@ def answers(world, now):
         vulnerable(rows),
         [(row.cluster, row.namespace, row.report, row.policy, row.subject, round(row.score, 9)) for row in rows
          if (row.score or 0) >= 8],
-        counted(failing_rows(rows), ("namespace",
-                                     "policy"), [having("status", status) for status in ("fail", "warn", "error")]),
+        counted(failing_rows(rows), ("cluster", "namespace", "policy"),
+                [having("status", status) for status in ("fail", "warn", "error")]),
         counted(rows, ("cluster", "namespace", "source"), by_status),
         counted(having_all(rows, status="fail"),
                 ("cluster", "namespace", "source"), [having("severity", severity) for severity in SEVERITIES]),

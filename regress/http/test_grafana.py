@@ -218,6 +218,12 @@ def added(rows, key, value):
     return sums
 
 
+def of_cluster(name):
+    """The filter for a namespace as panels call it."""
+    cluster, namespace = name.split("/", 1)
+    return {"cluster": cluster, "namespace": "" if namespace == "(cluster scope)" else namespace}
+
+
 # What each panel shows that the page shows, too: (board, panel): numbers of the panel's rows, and those of the page;
 # page(filter) asks for it.
 PAGE = {
@@ -247,14 +253,13 @@ PAGE = {
     ("namespaces-and-policies", "Score by namespace"): lambda rows, page: (
         {key: value for key, value in by_day(rows).items() if value is not None},
         {(day["day"], name): day["score"] for name in {row["metric"] for row in rows}
-         for day in page(namespace="" if name == "(cluster scope)" else name)["trend"] if day["score"] is not None}),
+         for day in page(**of_cluster(name))["trend"] if day["score"] is not None}),
     ("namespaces-and-policies", "Failing policies"): lambda rows, page: (
         [row["failing"] for row in rows[:10]],
         sorted(added(page()["top_policies"], "policy", "failing").values(), reverse=True)),
     ("namespaces-and-policies", "Failing namespaces"): lambda rows, page: (
-        [row["failing"] for row in rows], [
-                                           page(namespace=row["namespace"].replace("(cluster scope)",
-            ""))["trend"][-1]["failing"] for row in rows]),
+        [row["failing"] for row in rows],
+        [page(**of_cluster(row["namespace"]))["trend"][-1]["failing"] for row in rows]),
     ("namespaces-and-policies", "Open for longest"): lambda rows, page: (
         sorted(row["time"] for row in rows)[:6], [row["since"] for row in page()["oldest"]]),
     ("vulnerabilities", "Vulnerabilities"): lambda rows, page: (only(rows), page()["vulnerabilities"]),

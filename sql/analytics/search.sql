@@ -159,22 +159,28 @@ BEGIN
 				HINT = 'Give the column "place" of the last row of the page before.';
 		END IF;
 	END IF;
+	-- Reports of one resource may tell its uid or not, so that it has several subjects: they are added up by its name.
 	RETURN QUERY EXECUTE
-		'SELECT c.uid, c.name, s.api_version, s.kind, s.namespace, s.name, s.uid, n.pass, n.warn, n.fail, n.error, n.skip, n.failing, n.since,
-			pg_catalog.jsonb_build_array(n.failing, n.subject)::text
-		FROM (SELECT r.subject, count(*) FILTER (WHERE r.status = ''p'') AS pass, count(*) FILTER (WHERE r.status = ''w'') AS warn,
-				count(*) FILTER (WHERE r.status = ''f'') AS fail, count(*) FILTER (WHERE r.status = ''e'') AS error,
-				count(*) FILTER (WHERE r.status = ''s'') AS skip, count(*) FILTER (WHERE r.status IN (''w'', ''f'', ''e'')) AS failing,
-				max(r.since) AS since
-			FROM kube_reports_internal.result r
-				JOIN kube_reports_internal.criterion k ON k.id = r.criterion
-				JOIN kube_reports_internal.subject s ON s.id = r.subject
-				JOIN kube_reports_internal.detail d ON d.id = r.detail
-				JOIN kube_reports_internal.origin g ON g.id = r.origin
-			WHERE ' || kube_reports_internal.result_conditions(wanted) || '
-			GROUP BY r.subject) n
-			JOIN kube_reports_internal.subject s ON s.id = n.subject
-			JOIN kube_reports.cluster c ON c.id = s.cluster_id'
+		'SELECT c.uid, c.name, n.api_version, n.kind, n.namespace, n.name, n.uid, n.pass, n.warn, n.fail, n.error, n.skip, n.failing,
+			n.since, pg_catalog.jsonb_build_array(n.failing, n.subject)::text
+		FROM (SELECT s.cluster_id, s.api_version, s.kind, s.namespace, s.name, max(s.uid) AS uid, min(n.subject) AS subject,
+				kube_reports_internal.total(n.pass) AS pass, kube_reports_internal.total(n.warn) AS warn,
+				kube_reports_internal.total(n.fail) AS fail, kube_reports_internal.total(n.error) AS error,
+				kube_reports_internal.total(n.skip) AS skip, kube_reports_internal.total(n.failing) AS failing, max(n.since) AS since
+			FROM (SELECT r.subject, count(*) FILTER (WHERE r.status = ''p'') AS pass, count(*) FILTER (WHERE r.status = ''w'') AS warn,
+					count(*) FILTER (WHERE r.status = ''f'') AS fail, count(*) FILTER (WHERE r.status = ''e'') AS error,
+					count(*) FILTER (WHERE r.status = ''s'') AS skip,
+					count(*) FILTER (WHERE r.status IN (''w'', ''f'', ''e'')) AS failing, max(r.since) AS since
+				FROM kube_reports_internal.result r
+					JOIN kube_reports_internal.criterion k ON k.id = r.criterion
+					JOIN kube_reports_internal.subject s ON s.id = r.subject
+					JOIN kube_reports_internal.detail d ON d.id = r.detail
+					JOIN kube_reports_internal.origin g ON g.id = r.origin
+				WHERE ' || kube_reports_internal.result_conditions(wanted) || '
+				GROUP BY r.subject) n
+				JOIN kube_reports_internal.subject s ON s.id = n.subject
+			GROUP BY s.cluster_id, s.api_version, s.kind, s.namespace, s.name) n
+			JOIN kube_reports.cluster c ON c.id = n.cluster_id'
 			|| CASE WHEN after IS NOT NULL THEN ' WHERE n.failing < $3 OR n.failing = $3 AND n.subject > $4' ELSE '' END || '
 		ORDER BY n.failing DESC, n.subject LIMIT $2'
 		USING wanted, max_rows, start_failing, start_subject;
@@ -194,7 +200,9 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION kube_reports.search_resources(jsonb, integer, text)
 	IS 'resources with counts of those of their results that match a filter; the resources with the most failing '
-		'results (warn, fail, error) come first. after: the place of the last row of the previous page';
+		'results (warn, fail, error) come first. Cluster, version, kind, namespace and name identify a resource; uid is '
+		'empty if no report names it, and the greatest if reports name several. after: the place of the last row of '
+		'the previous page';
 
 ---- reports ----
 

@@ -75,22 +75,34 @@ CREATE VIEW kube_reports.exceptions WITH (security_barrier) AS
 COMMENT ON VIEW kube_reports.exceptions
 	IS 'results that have their status because of exceptions: a row for each result and exception';
 
+-- sum(bigint) returns numeric, which costs more than the rest of the counting.
+CREATE AGGREGATE kube_reports_internal.total(bigint) (SFUNC = pg_catalog.int8pl, STYPE = bigint, INITCOND = '0',
+	COMBINEFUNC = pg_catalog.int8pl, PARALLEL = SAFE);
+COMMENT ON AGGREGATE kube_reports_internal.total(bigint) IS 'sum as a bigint; 0 of nothing; raises 22003 beyond';
+
+-- Results are counted by subject first: there are fewer subjects than results, and they are compared by number.
 CREATE VIEW kube_reports.resource_summary WITH (security_barrier) AS
-	SELECT c.uid AS cluster, c.name AS cluster_name, r.namespace, s.api_version AS subject_api_version,
-		s.kind AS subject_kind,
-		s.namespace AS subject_namespace, s.name AS subject_name, s.uid AS subject_uid,
+	SELECT c.uid AS cluster, c.name AS cluster_name, r.namespace, r.api_version AS subject_api_version,
+		r.kind AS subject_kind,
+		r.subject_namespace, r.name AS subject_name, r.uid AS subject_uid,
 		r.pass, r.warn, r.fail, r.error, r.skip, r.since
-	FROM (SELECT r.cluster_id, r.namespace, r.subject, count(*) FILTER (WHERE r.status = 'p') AS pass,
-		count(*) FILTER (WHERE r.status = 'w') AS warn,
-			count(*) FILTER (WHERE r.status = 'f') AS fail, count(*) FILTER (WHERE r.status = 'e') AS error,
+	FROM (SELECT r.cluster_id, r.namespace, s.api_version, s.kind, s.namespace AS subject_namespace, s.name,
+			max(s.uid) AS uid, kube_reports_internal.total(r.pass) AS pass, kube_reports_internal.total(r.warn) AS warn,
+			kube_reports_internal.total(r.fail) AS fail, kube_reports_internal.total(r.error) AS error,
+			kube_reports_internal.total(r.skip) AS skip, max(r.since) AS since
+		FROM (SELECT r.cluster_id, r.namespace, r.subject, count(*) FILTER (WHERE r.status = 'p') AS pass,
+				count(*) FILTER (WHERE r.status = 'w') AS warn,
+				count(*) FILTER (WHERE r.status = 'f') AS fail, count(*) FILTER (WHERE r.status = 'e') AS error,
 				count(*) FILTER (WHERE r.status = 's') AS skip,
-			max(r.since) AS since
-		FROM kube_reports_internal.visible_result r GROUP BY r.cluster_id, r.namespace, r.subject) r
-		JOIN kube_reports.cluster c ON c.id = r.cluster_id
-		JOIN kube_reports_internal.subject s ON s.id = r.subject;
+				max(r.since) AS since
+			FROM kube_reports_internal.visible_result r GROUP BY r.cluster_id, r.namespace, r.subject) r
+			JOIN kube_reports_internal.subject s ON s.id = r.subject
+		GROUP BY r.cluster_id, r.namespace, s.api_version, s.kind, s.namespace, s.name) r
+		JOIN kube_reports.cluster c ON c.id = r.cluster_id;
 COMMENT ON VIEW kube_reports.resource_summary
 	IS 'counts by status for each resource that has results, and when one of these results last changed. The view '
-		'counts all resources; search_resources() stops after the first ones';
+		'counts all resources; search_resources() stops after the first ones. Cluster, version, kind, namespace and '
+		'name identify a resource';
 
 CREATE FUNCTION kube_reports.results_of_resource(cluster uuid, kind text, namespace text, name text)
 	RETURNS SETOF kube_reports.typed_result
@@ -123,11 +135,6 @@ COMMENT ON FUNCTION kube_reports.cve(text)
 		'that Trivy sets';
 
 ---- counts ----
-
--- sum(bigint) returns numeric, which costs more than the rest of the counting.
-CREATE AGGREGATE kube_reports_internal.total(bigint) (SFUNC = pg_catalog.int8pl, STYPE = bigint, INITCOND = '0',
-	COMBINEFUNC = pg_catalog.int8pl, PARALLEL = SAFE);
-COMMENT ON AGGREGATE kube_reports_internal.total(bigint) IS 'sum as a bigint; 0 of nothing; raises 22003 beyond';
 
 -- Even in a view, a function would read tables with the reader's privileges.  So the view contains the query of
 -- unfolded().
