@@ -414,13 +414,18 @@ metrics_pending(const char *what, unsigned long waiting, double oldest_seconds)
 }
 
 void
-metrics_maintained(void)
+metrics_task_succeeded(size_t number, const char *task)
 {
+	TaskEntry  *entry = &mine->tasks[number < CALL_SERIES ? number : 0];
 	struct timespec now;
 
+	if (number >= CALL_SERIES)
+		return;
+	if (atomic_load_explicit(&entry->succeeded_at, memory_order_relaxed) == 0)
+		set_text(entry->task, WHAT_SIZE, task);
 	clock_gettime(CLOCK_REALTIME, &now);
-	atomic_store_explicit(&mine->maintained_at, (uint64_t) now.tv_sec * 1000 + (uint64_t) now.tv_nsec / 1000000,
-						  memory_order_relaxed);
+	atomic_store_explicit(&entry->succeeded_at, (uint64_t) now.tv_sec * 1000 + (uint64_t) now.tv_nsec / 1000000,
+						  memory_order_release);
 }
 
 void

@@ -110,9 +110,11 @@ extern void metrics_webhook_state(const char *target, double lag_seconds, int fa
  */
 extern void metrics_database_call(size_t number, const char *call, double waited, double taken);
 
-/* For the upkeep process: work that waits; a step of maintenance has ended. */
+/*
+ * For the upkeep process: work that waits; a task has succeeded, whose number is below 32 and fixed for its name.
+ */
 extern void metrics_pending(const char *what, unsigned long waiting, double oldest_seconds);
-extern void metrics_maintained(void);
+extern void metrics_task_succeeded(size_t number, const char *task);
 
 /* The expiry time of the certificate that this process uses: seconds of the epoch. */
 extern void metrics_certificate_expires(int64_t at);

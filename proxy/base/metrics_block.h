@@ -122,6 +122,12 @@ typedef struct PendingEntry
 	_Atomic uint64_t oldest;	/* milliseconds */
 } PendingEntry;
 
+typedef struct TaskEntry
+{
+	char		task[WHAT_SIZE];
+	_Atomic uint64_t succeeded_at;	/* milliseconds of the time of day; 0: never, and task is not set */
+} TaskEntry;
+
 typedef struct WorkerBlock
 {
 	_Atomic int64_t gauges[GAUGE_COUNT];
@@ -130,7 +136,6 @@ typedef struct WorkerBlock
 	_Atomic uint64_t restarts;
 	_Atomic uint64_t processor; /* processor time of the present process, nanoseconds */
 	_Atomic uint64_t processor_before;	/* of its predecessors, nanoseconds */
-	_Atomic uint64_t maintained_at; /* milliseconds of the time of day; 0: never */
 	_Atomic uint64_t certificate_expires_at;	/* seconds of the epoch; 0: unknown */
 	Histogram	lag;
 	Histogram	call_waits;
@@ -141,6 +146,7 @@ typedef struct WorkerBlock
 	LastingEntry lasting[LASTING_SERIES + 1];
 	CallEntry	calls[CALL_SERIES];
 	PendingEntry pending[PENDING_SERIES];
+	TaskEntry	tasks[CALL_SERIES];
 } WorkerBlock;
 
 extern WorkerBlock *metric_blocks;

@@ -319,12 +319,18 @@ write_upkeep(StrBuf *buf)
 
 	if (metric_upkeep < 0)
 		return;
-	if (load(&block->maintained_at) != 0)
+	metrics_write_head(buf, "kube_reports_upkeep_last_success_timestamp_seconds", "gauge",
+					   "When upkeep last succeeded with a task.");
+	for (size_t i = 0; i < CALL_SERIES; i++)
 	{
-		metrics_write_head(buf, "kube_reports_upkeep_last_success_timestamp_seconds", "gauge",
-						   "When upkeep last finished a step of maintenance.");
-		strbuf_printf(buf, "kube_reports_upkeep_last_success_timestamp_seconds %.3f\n",
-					  (double) load(&block->maintained_at) / 1000);
+		const TaskEntry *entry = &block->tasks[i];
+		uint64_t	succeeded_at = atomic_load_explicit(&entry->succeeded_at, memory_order_acquire);
+
+		if (succeeded_at == 0)
+			continue;
+		strbuf_puts(buf, "kube_reports_upkeep_last_success_timestamp_seconds{");
+		metrics_write_label(buf, "task", entry->task);
+		strbuf_printf(buf, "} %.3f\n", (double) succeeded_at / 1000);
 	}
 	for (int oldest = 0; oldest < 2; oldest++)
 	{

@@ -22,6 +22,7 @@
 #include "db/pg_choice.h"
 #include "db/pg_connect.h"
 #include "db/pg_pipeline.h"
+#include "db/pg_stall.h"
 
 #define QUEUE_LIMIT 1000		/* waiting requests of a pool */
 #define EXEMPT_LIMIT 1000		/* additional places, for system:masters */
@@ -336,6 +337,7 @@ pg_start_upkeep(void)
 {
 	PgTarget   *target = pg_target_new(config.database, false, names_resolved, &reads);
 
+	pg_stall_watch();
 	pool_start(&reads, config.database, target, 1, 0, GAUGE_DB_UPKEEP, UPKEEP_LOCK_TIMEOUT);
 	pool_start(&writes, config.database, target, 1, 0, GAUGE_DB_UPKEEP, UPKEEP_LOCK_TIMEOUT);
 	loop_timer_start(&sweep_timer, SWEEP_MS, sweep, NULL);

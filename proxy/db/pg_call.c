@@ -22,6 +22,7 @@
 #include "base/loop.h"
 #include "base/metrics.h"
 #include "db/pg_settings.h"
+#include "db/pg_stall.h"
 
 #define OID_BYTEA 17
 #define OID_INT8 20
@@ -362,6 +363,8 @@ pg_call_finish(PgCall *call, PgOutcome outcome, PGresult *result, const PgError 
 	if (outcome != PG_OK && done != NULL)
 		metrics_count(COUNTER_DB_ERRORS, 1);
 	note_times(call);
+	if (done != NULL)
+		pg_stall_note(call->statement, outcome, error);
 	pg_call_free(call);
 	if (done != NULL)
 		done(state, outcome, (PgResult *) result, error);

@@ -11,6 +11,8 @@
  */
 #include "upkeep/upkeep.h"
 
+#include <stdlib.h>
+
 #include "base/loop.h"
 #include "base/metrics.h"
 #include "db/pg.h"
@@ -22,10 +24,18 @@
 #include "api/result_metrics.h"
 #include "upkeep/webhook.h"
 
-/* How often maintenance runs and the objects are counted.  While there is more to do, further steps follow. */
+/* How often maintenance runs; sooner after a failure.  While there is more to do, further steps follow. */
 #define MAINTAIN_MS 60000
-#define MAINTAIN_STEPS 100		/* then the objects are counted; maintenance goes on when there is more to do */
+#define MAINTAIN_AGAIN_MS 12000
 #define STEP_TIMEOUT_MS 30000
+
+/*
+ * How often the objects are counted: from a second, as long as numbers change much, to a minute.  An empty store does
+ * not stay empty for long, and is counted at once.
+ */
+#define COUNT_MS 1000
+#define COUNT_EMPTY_MS 4000
+#define COUNT_MOST_MS 60000
 
 /* How often waiting work is measured, for metrics; beside the steps. */
 #define PENDING_MS 15000
@@ -36,16 +46,18 @@
 #define CATCH_UP_MS 1000
 
 static LoopTimer maintain_timer;
+static LoopTimer count_timer;
 static LoopTimer catch_up_timer;
 static LoopTimer pending_timer;
 static bool catch_up_more;
 static bool ending;
 static int	steps_under_way;
-static int	maintain_steps;
 static uint64_t maintain_step_begun;
+static uint64_t count_pause = COUNT_MS;
+static int64_t counted_objects;
 
-static void maintain_begin(void *state);
 static void maintain_step(void *state);
+static void count_begin(void *state);
 static void catch_up_begin(void *state);
 static void pending_look(void *state);
 
@@ -58,7 +70,8 @@ upkeep_start(void)
 	api_services_start();
 	database_events_start();
 	result_metrics_serve();
-	loop_timer_start(&maintain_timer, MAINTAIN_MS / 60, maintain_begin, NULL);
+	loop_timer_start(&maintain_timer, MAINTAIN_MS / 60, maintain_step, NULL);
+	loop_timer_start(&count_timer, COUNT_MS, count_begin, NULL);
 	loop_timer_start(&catch_up_timer, CATCH_UP_MS, catch_up_begin, NULL);
 	loop_timer_start(&pending_timer, CATCH_UP_MS, pending_look, NULL);
 }
@@ -68,6 +81,7 @@ upkeep_end(void)
 {
 	ending = true;
 	loop_timer_stop(&maintain_timer);
+	loop_timer_stop(&count_timer);
 	loop_timer_stop(&catch_up_timer);
 	loop_timer_stop(&pending_timer);
 	webhooks_end();
@@ -109,30 +123,15 @@ step_later(LoopTimer *timer, uint64_t delay_ms, void (*begin) (void *state))
 /* ---------- maintenance ---------- */
 
 static void
-counted(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
-{
-	steps_under_way--;
-	for (size_t row = 0; outcome == PG_OK && row < pg_rows(result); row++)
-		metrics_stored_objects(pg_text(result, row, 0).bytes, pg_text(result, row, 1).bytes,
-							   (long) pg_int8(result, row, 2));
-	pg_result_free(result);
-	step_later(&maintain_timer, maintain_steps == MAINTAIN_STEPS ? 0 : MAINTAIN_MS, maintain_begin);
-}
-
-static void
 maintained(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 {
 	bool		more = outcome == PG_OK && pg_bool(result, 0, 0);
 
 	steps_under_way--;
 	pg_result_free(result);
-	if (outcome == PG_OK)
-		metrics_maintained();
 	/* The pause between steps is as long as the last step: so clients' writes have at least half of a processor. */
-	if (more && ++maintain_steps < MAINTAIN_STEPS)
-		step_later(&maintain_timer, loop_now() - maintain_step_begun, maintain_step);
-	else if (!ending)
-		step_send(pg_call_new(PG_COUNTS), counted);
+	step_later(&maintain_timer, more ? loop_now() - maintain_step_begun :
+			   outcome == PG_OK ? MAINTAIN_MS : MAINTAIN_AGAIN_MS, maintain_step);
 }
 
 static void
@@ -142,11 +141,39 @@ maintain_step(void *state)
 	work_send(ENGINE_MAINTAIN, PG_MAINTAIN, maintained);
 }
 
+/* ---------- counts of objects ---------- */
+
 static void
-maintain_begin(void *state)
+counted(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 {
-	maintain_steps = 0;
-	maintain_step(NULL);
+	int64_t		objects = 0;
+
+	steps_under_way--;
+	for (size_t row = 0; outcome == PG_OK && row < pg_rows(result); row++)
+	{
+		metrics_stored_objects(pg_text(result, row, 0).bytes, pg_text(result, row, 1).bytes,
+							   (long) pg_int8(result, row, 2));
+		objects += pg_int8(result, row, 2);
+	}
+	pg_result_free(result);
+	if (outcome == PG_OK)
+	{
+		uint64_t	most = objects == 0 ? COUNT_EMPTY_MS : COUNT_MOST_MS;
+
+		/* Much is a tenth. */
+		if (llabs(objects - counted_objects) > counted_objects / 10)
+			count_pause = COUNT_MS;
+		else
+			count_pause = count_pause * 2 < most ? count_pause * 2 : most;
+		counted_objects = objects;
+	}
+	step_later(&count_timer, count_pause, count_begin);
+}
+
+static void
+count_begin(void *state)
+{
+	step_send(pg_call_new(PG_COUNTS), counted);
 }
 
 /* ---------- catching up, folding, merging ---------- */

@@ -280,7 +280,8 @@ def test_settings_of_a_role(own_stack, ns):
         locker.rollback()
         reader.join()
     assert [answer.code for answer in answers] == [200]
-    until(lambda: proxy.metric("kube_reports_upkeep_last_success_timestamp_seconds"), 20, "a step of upkeep")
+    until(lambda: proxy.series("kube_reports_upkeep_last_success_timestamp_seconds", task="maintenance"), 20,
+          "a step of upkeep")
 
 
 def test_no_connections_left(own_stack, ns):

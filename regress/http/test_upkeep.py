@@ -90,6 +90,77 @@ def test_upkeep_dies(own_stack, ns):
     watch.close()
 
 
+# A function of upkeep that fails until it is mended.
+BROKEN = """
+    ALTER FUNCTION kube_reports_internal.{name}(uuid, kube_reports_internal.caller) RENAME TO {name}_whole;
+    CREATE FUNCTION kube_reports_internal.{name}(cluster uuid) RETURNS boolean
+        LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    BEGIN
+        RAISE EXCEPTION '{name} does not like it' USING HINT = 'Do otherwise.';
+    END $$;
+    GRANT EXECUTE ON FUNCTION kube_reports_internal.{name}(uuid) TO kube_reports_proxy;
+"""
+MENDED = """
+    DROP FUNCTION kube_reports_internal.{name}(uuid);
+    ALTER FUNCTION kube_reports_internal.{name}_whole(uuid, kube_reports_internal.caller) RENAME TO {name};
+"""
+LAST_SUCCESS = "kube_reports_upkeep_last_success_timestamp_seconds"
+
+
+def test_tasks_that_fail(own_stack):
+    """
+    A task of upkeep that fails again and again is said once in the log, with the cause, and once when it is over; the
+    metric tells of each task
+    """
+    database = own_stack.begin().database
+    for name in ("api_maintain", "api_catch_up"):
+        database.psql(BROKEN.format(name=name), user="postgres")
+    proxy = own_stack.proxy(flags=["--workers=1", "--v=0"])
+
+    def said(text):
+        return [line for line in proxy.log_path.read_text().splitlines() if text in line]
+    for name in ("api_maintain", "api_catch_up"):
+        cause = f"{name} does not like it (SQLSTATE P0001). HINT: Do otherwise."
+        until(lambda text=cause: said(text), 40, cause)
+    assert len(said("upkeep is stalled")) == 2
+    for task, known in (("maintenance", False), ("catching_up", False), ("merging", True), ("counting", True),
+                        ("measuring", True)):
+        assert (proxy.series(LAST_SUCCESS, task=task) is not None) == known, task
+    for name in ("api_maintain", "api_catch_up"):
+        database.psql(MENDED.format(name=name), user="postgres")
+    until(lambda: len(said("upkeep goes on")) == 2, 40, "both to go on")
+    assert len(said("upkeep is stalled")) == 2
+    until(lambda: proxy.series(LAST_SUCCESS, task="maintenance") and proxy.series(LAST_SUCCESS, task="catching_up"),
+          10, "the metric to tell")
+
+
+def test_outages_are_no_stalls(own_stack):
+    """What the log says of a database that is away is not said of each task"""
+    own_stack.begin()
+    proxy = own_stack.proxy(flags=["--workers=1", "--v=0"])
+    own_stack.database.stop()
+    away = time.monotonic()
+    until(lambda: proxy.answers().code == 500 and time.monotonic() - away > 13, 40, "an outage longer than a stall")
+    own_stack.database.start()
+    proxy.wait_ready(40)
+    assert "upkeep is stalled" not in proxy.log_path.read_text()
+
+
+def test_objects_are_counted_soon(own_stack, ns):
+    """What is stored after a start in an empty store is not told as nothing for long"""
+    own_stack.begin()
+    proxy = own_stack.proxy(flags=["--workers=1"])
+    api, name = proxy.api(), 'apiserver_storage_objects{resource="policyreports.wgpolicyk8s.io"}'
+    api.create(POLR, report("first"), ns)
+    assert api.delete(path_of(POLR, ns) + "/first").code == 200
+    until(lambda: proxy.metric(name) == 0, 20, "a count of nothing")
+    begun = time.monotonic()
+    for number in range(30):
+        api.create(POLR, report(f"r{number}"), ns)
+    until(lambda: proxy.metric(name) == 30, 20, "a count of all")
+    assert time.monotonic() - begun < 15
+
+
 def test_replicas_without_upkeep(own_stack):
     """--upkeep=false: there is none, and nothing that depends on it is shown; result metrics cannot be asked for"""
     own_stack.begin()
