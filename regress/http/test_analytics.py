@@ -460,7 +460,8 @@ def answers(world, now):
         [(at, (b or a).cluster, (b or a).namespace, (b or a).policy, (b or a).rule, (b or a).kind, (b or a).subject,
           a and a.status, b and b.status,
           "kube_reports_owner") for at, a, b, _ in world.changes(world.audit, now)],
-        counted(failing_rows(having_all(rows, policy="policy-2")), ("namespace",), [having("status", "fail")]),
+        counted(failing_rows(having_all(rows, policy="policy-2")), ("cluster", "namespace"),
+                [having("status", "fail")]),
     ]
 
 
