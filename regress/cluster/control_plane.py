@@ -255,6 +255,11 @@ class ControlPlane:
         conditions = answer.json.get("status", {}).get("conditions", []) if answer.code == 200 else []
         return any(condition["type"] == "Available" and condition["status"] == "True" for condition in conditions)
 
+    def served(self, group_version):
+        """The aggregator may call an APIService available before it has a handler for it: then it answers 404."""
+        return self.api().get(f"/apis/{group_version}").code == 200
+
     def wait_available(self, *group_versions, seconds=60):
         for group_version in group_versions or GROUP_VERSIONS:
-            until(lambda name=group_version: self.available(name), seconds, f"{group_version} to be available")
+            until(lambda name=group_version: self.available(name) and self.served(name), seconds,
+                  f"{group_version} to be available")

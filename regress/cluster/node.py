@@ -12,6 +12,7 @@ changed.
 
 import base64
 import contextlib
+import http.client
 import os
 import pathlib
 import select
@@ -195,8 +196,10 @@ class Pod:
                 except subprocess.TimeoutExpired:
                     os.killpg(process.pid, signal.SIGKILL)
                     process.wait(10)
-        self.node.api.delete(f"{self.node.core}/pods/{self.name}",
-                             {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0})
+        # The control plane may end before its pods do.
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            self.node.api.delete(f"{self.node.core}/pods/{self.name}",
+                                 {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0})
 
 
 class Node:

@@ -2,8 +2,8 @@
 kubectl from 1.20 to current, through the aggregator: the commands that regress/http/test_kubectl.py gives Debian's
 kubectl at a proxy.
 
-Each of the proxy's tests runs here with each version.  Left out is what counts the watches of a proxy, because
-controllers watch, too.
+Each of the proxy's tests runs here with each version.  What counts the watches of a proxy has a form of its own here,
+because controllers watch, too.
 """
 
 import importlib
@@ -14,6 +14,7 @@ import uuid
 
 import pytest
 
+from client import POLR, path_of, until
 from conftest import HTTP
 from control_plane import API_SERVICES, programs
 
@@ -81,3 +82,25 @@ def kubectl(request, plane, caches):
     assert request.param, "no kubectl is built: .ci/cluster-programs build"
     plane.wait_available()
     return HTTP.Kubectl(VERSIONS[request.param], Behind(plane), caches / request.param)
+
+
+@pytest.mark.parametrize("watcher", ["wait", "delete"])
+def test_wait_until_gone(kubectl, cluster, api, ns, watcher):
+    """wait --for=delete, and delete, which waits by itself, return when the last finalizer is gone and not before"""
+    document = TESTS["polr"]("r", ns)
+    document["metadata"]["finalizers"] = ["example.com/hold"]
+    api.create(POLR, document, ns)
+    before = cluster.first.watches()
+    command = ["wait", "--for=delete", "polr/r", "-n", ns, "--timeout=60s"] if watcher == "wait" else \
+        ["delete", "polr", "r", "-n", ns]
+    process = kubectl.start(*command)
+    until(lambda: cluster.first.watches() > before, 30, "kubectl's watch")
+    if watcher == "wait":
+        assert api.delete(path_of(POLR, ns, "r")).code == 200
+    else:
+        until(lambda: "deletionTimestamp" in api.get(path_of(POLR, ns, "r")).json["metadata"], 20, "the deletion")
+    assert process.poll() is None
+    assert api.patch(path_of(POLR, ns, "r"), {"metadata": {"finalizers": None}}).code == 200
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, out
+    assert "condition met" in out if watcher == "wait" else out == TESTS["deleted"](kubectl, ns, "r")
