@@ -6,7 +6,7 @@ import pathlib
 import re
 
 from client import run
-from conftest import TOP
+from conftest import KUBECTLS, TOP
 from crd_fixture import crd_certificates, crd_cluster  # noqa: F401 (fixtures)
 from crd_cluster import WG, report
 from test_import import reports_server_database  # noqa: F401 (fixture)
@@ -65,6 +65,37 @@ def test_reports_server_by_the_page(cluster, server_database, tmp_path):
     source = cluster.database.connection("postgres", server_database)
     script = "\n".join(line for line in block("REPORTS_SERVER").splitlines() if not line.startswith("export"))
     assert "imported" in shell(cluster, script, tmp_path, REPORTS_SERVER=source).out.lower()
+
+
+def test_results_that_count_twice(own_stack, tmp_path):
+    """
+    Kyverno writes to another group, and its old reports stay: each result is there twice, until the page's command has
+    deleted the old ones, and nothing else
+    """
+    own_stack.begin()
+    kubectl = KUBECTLS[-1]
+    assert kubectl is not None, "there is no kubectl"
+    proxy = own_stack.proxy()
+    api, managed = proxy.api(), {"app.kubernetes.io/managed-by": "kyverno"}
+    for kind, path, group_version, labels in (
+            ("PolicyReport", f"/apis/{WG}/v1alpha2/namespaces/shop/policyreports", f"{WG}/v1alpha2", managed),
+            ("ClusterPolicyReport", f"/apis/{WG}/v1alpha2/clusterpolicyreports", f"{WG}/v1alpha2", managed),
+            ("Report", "/apis/openreports.io/v1alpha1/namespaces/shop/reports", "openreports.io/v1alpha1", managed),
+            ("ClusterReport", "/apis/openreports.io/v1alpha1/clusterreports", "openreports.io/v1alpha1", managed),
+            ("PolicyReport", f"/apis/{WG}/v1alpha2/namespaces/shop/policyreports", f"{WG}/v1alpha2", {})):
+        answer = api.post(path, {
+            "apiVersion": group_version, "kind": kind,
+            "metadata": {"name": "r" if labels else "of-others", "labels": labels},
+            "results": [{"source": "kyverno" if labels else "other", "policy": "p", "rule": "r", "result": "fail"}]})
+        assert answer.code == 201, answer.json
+    told = "SELECT source, count(*) FROM kube_reports.typed_result GROUP BY 1 ORDER BY 1"
+    assert own_stack.database.psql(told).split() == ["kyverno|4", "other|1"]
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "kubectl").symlink_to(kubectl)
+    run(["bash", "-c", block("managed-by=kyverno")], cwd=tmp_path, env={
+        **os.environ, "PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "KUBECONFIG": proxy.kubeconfig(),
+        "HOME": str(tmp_path)})
+    assert own_stack.database.psql(told).split() == ["kyverno|2", "other|1"]
 
 
 def test_flags_of_the_page(cluster):
