@@ -299,7 +299,8 @@ flags_parse(const FlagSet *set, int argc, char **argv, const char **operands, si
 		const Flag *flag;
 
 		end_for_question(set, argument);
-		if (name == NULL && argument[0] != '-' && count < most)
+		/* A dash alone is an operand: standard input. */
+		if (name == NULL && (argument[0] != '-' || argument[1] == '\0') && count < most)
 		{
 			operands[count++] = argument;
 			continue;

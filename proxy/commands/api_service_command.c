@@ -96,37 +96,6 @@ static const FlagSet status_set = {
 
 /* ---------- command lines ---------- */
 
-/* Whether a text is a DNS name, which needs no escaping in a path. */
-static bool
-is_name(const char *text)
-{
-	return text[0] != '\0' && text[0] != '.' && text[0] != '-' && strlen(text) <= 253 &&
-		strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-.") == strlen(text);
-}
-
-static void
-read_service(Run *run, const char *flag, const char *text, ServiceAddress *service)
-{
-	const char *slash = strchrnul(text, '/');
-	const char *colon = strchr(slash, ':');
-	char	   *end;
-	long		port = 443;
-
-	if (*slash == '\0')
-		flags_refuse(run->set, flag, text, "must be NAMESPACE/NAME or NAMESPACE/NAME:PORT");
-	service->namespace = arena_strndup(&run->arena, text, (size_t) (slash - text));
-	service->name = colon == NULL ? slash + 1 : arena_strndup(&run->arena, slash + 1, (size_t) (colon - slash) - 1);
-	if (colon != NULL)
-	{
-		port = strtol(colon + 1, &end, 10);
-		if (colon[1] < '0' || colon[1] > '9' || *end != '\0' || port < 1 || port > 65535)
-			flags_refuse(run->set, flag, text, "the port must be between 1 and 65535");
-	}
-	if (!is_name(service->namespace) || !is_name(service->name))
-		flags_refuse(run->set, flag, text, "must be NAMESPACE/NAME or NAMESPACE/NAME:PORT");
-	service->port = (int) port;
-}
-
 static void
 read_targets(Run *run, const char **operands, size_t count)
 {
@@ -137,7 +106,7 @@ read_targets(Run *run, const char **operands, size_t count)
 
 		target->group = slash == NULL ? "" : arena_strndup(&run->arena, operands[i], (size_t) (slash - operands[i]));
 		target->version = slash == NULL ? "" : slash + 1;
-		if (!is_name(target->group) || !is_name(target->version) || strchr(target->version, '.') != NULL)
+		if (!run_is_name(target->group) || !run_is_name(target->version) || strchr(target->version, '.') != NULL)
 		{
 			fprintf(stderr, "%s: invalid argument \"%s\": must be GROUP/VERSION, such as wgpolicyk8s.io/v1alpha2\n",
 					run->set->program, operands[i]);
@@ -160,7 +129,7 @@ run_begin(Run *run, const FlagSet *set, int argc, char **argv)
 	count = flags_parse(set, argc, argv, operands, MOST_TARGETS);
 	read_targets(run, operands, count);
 	if (options.service_text[0] != '\0')
-		read_service(run, "service", options.service_text, &run->service);
+		run_read_service(run, "service", options.service_text, &run->service);
 	else if (set != &status_set)
 		flags_refuse(set, "service", NULL, "is required");
 	run->options = options;
@@ -182,17 +151,6 @@ run_reach(Run *run)
 	return run->kube != NULL;
 }
 
-static void
-run_end(Run *run)
-{
-	X509_STORE_free(run->ca_store);
-	for (size_t i = 0; i < run->count; i++)
-		json_decref(run->targets[i].before);
-	if (run->kube != NULL)
-		asker_close(run->kube);
-	arena_free(&run->arena);
-}
-
 static int
 enable(int argc, char **argv)
 {
@@ -203,7 +161,7 @@ enable(int argc, char **argv)
 	if (options.ca_file[0] == '\0')
 		flags_refuse(&enable_set, "ca-file", NULL, "is required");
 	if (options.replace_text[0] != '\0')
-		read_service(&run, "replace", options.replace_text, &run.replace);
+		run_read_service(&run, "replace", options.replace_text, &run.replace);
 	good = run_reach(&run) && api_service_enable(&run);
 	run_end(&run);
 	return good ? COMMAND_DONE : COMMAND_FAILED;

@@ -9,6 +9,7 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -19,6 +20,47 @@
 #define POLL_MS 500
 /* Attempts before giving up when others change the APIService meanwhile. */
 #define MOST_CONFLICTS 10
+
+bool
+run_is_name(const char *text)
+{
+	return text[0] != '\0' && text[0] != '.' && text[0] != '-' && strlen(text) <= 253 &&
+		strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-.") == strlen(text);
+}
+
+void
+run_read_service(Run *run, const char *flag, const char *text, ServiceAddress *service)
+{
+	const char *slash = strchrnul(text, '/');
+	const char *colon = strchr(slash, ':');
+	char	   *end;
+	long		port = 443;
+
+	if (*slash == '\0')
+		flags_refuse(run->set, flag, text, "must be NAMESPACE/NAME or NAMESPACE/NAME:PORT");
+	service->namespace = arena_strndup(&run->arena, text, (size_t) (slash - text));
+	service->name = colon == NULL ? slash + 1 : arena_strndup(&run->arena, slash + 1, (size_t) (colon - slash) - 1);
+	if (colon != NULL)
+	{
+		port = strtol(colon + 1, &end, 10);
+		if (colon[1] < '0' || colon[1] > '9' || *end != '\0' || port < 1 || port > 65535)
+			flags_refuse(run->set, flag, text, "the port must be between 1 and 65535");
+	}
+	if (!run_is_name(service->namespace) || !run_is_name(service->name))
+		flags_refuse(run->set, flag, text, "must be NAMESPACE/NAME or NAMESPACE/NAME:PORT");
+	service->port = (int) port;
+}
+
+void
+run_end(Run *run)
+{
+	X509_STORE_free(run->ca_store);
+	for (size_t i = 0; i < run->count; i++)
+		json_decref(run->targets[i].before);
+	if (run->kube != NULL)
+		asker_close(run->kube);
+	arena_free(&run->arena);
+}
 
 void
 tell_refused(const char *name, const Answer *answer)

@@ -63,6 +63,15 @@ typedef struct Run
 	Target		targets[MOST_TARGETS];
 } Run;
 
+/* Whether a text is a DNS name, which needs no escaping in a path. */
+extern bool run_is_name(const char *text);
+
+/* Reads NAMESPACE/NAME or NAMESPACE/NAME:PORT, the value of a flag; a wrong one ends the process. */
+extern void run_read_service(Run *run, const char *flag, const char *text, ServiceAddress *service);
+
+/* Closes and frees what a run has. */
+extern void run_end(Run *run);
+
 /* Prints a refusal; for code 403 also where to find the rights that are missing. */
 extern void tell_refused(const char *name, const Answer *answer);
 

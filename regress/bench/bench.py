@@ -20,7 +20,7 @@ import psycopg2
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "http"))
 
-from client import EPHR, PARTIAL, PARTIAL_LIST, POLR, path_of, run, sql_text, until  # noqa: E402
+from client import EPHR, PARTIAL, PARTIAL_LIST, POLR, path_of, run, until  # noqa: E402
 from conftest import Stack, free_port, stack_command  # noqa: E402
 from fleet import register_compliance  # noqa: E402
 

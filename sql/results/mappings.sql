@@ -226,7 +226,8 @@ CREATE VIEW kube_reports_internal.known_mapping AS
 	},
 	"time": "$.status.updateTimestamp",
 	"subjects": [
-		{"apiVersion": "$.apiVersion", "kind": "$.kind", "name": "$.metadata.name", "uid": "$.metadata.uid"}
+		{"apiVersion": {"value": "aquasecurity.github.io/v1alpha1"}, "kind": {"value": "ClusterComplianceReport"},
+			"name": "$.metadata.name", "uid": "$.metadata.uid"}
 	]
 }$mapping$)) m(mapping)
 	UNION ALL

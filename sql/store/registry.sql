@@ -124,6 +124,59 @@ COMMENT ON FUNCTION kube_reports.register_crd(jsonb, text)
 		'is known for it (Trivy, Compliance Operator), else none. Raises KR422 with the JSON path of what is wrong or '
 		'not supported. A WARNING names the CEL rules, which are not evaluated';
 
+-- Only the spec is kept: metadata and status of a CustomResourceDefinition change all the time.  It is the same again
+-- if it defines the same, for kube-apiserver adds defaults to what a file says.
+CREATE FUNCTION kube_reports.register_crds(crds jsonb[],
+	OUT type text, OUT versions text[], OUT results text, OUT change text, OUT unevaluated text[]) RETURNS SETOF record
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+	given		jsonb;
+	stored		kube_reports.resource_type;
+	made		integer;
+	changed		boolean := false;
+BEGIN
+	PERFORM kube_reports_internal.require_read_committed();
+	PERFORM kube_reports_internal.lock_store();
+	FOREACH given IN ARRAY crds LOOP
+		given := jsonb_build_object('apiVersion', given->'apiVersion', 'kind', given->'kind',
+			'metadata', jsonb_build_object('name', given#>'{metadata,name}'), 'spec', given->'spec');
+		SELECT t.* INTO stored FROM kube_reports.resource_type t
+			WHERE t."group" = given#>>'{spec,group}' AND t.plural = given#>>'{spec,names,plural}';
+		made := stored.id;
+		change := CASE WHEN stored.id IS NULL THEN 'new' WHEN stored.builtin THEN 'built in' ELSE 'unchanged' END;
+		IF stored.id IS NULL THEN
+			made := kube_reports_internal.store_type(NULL, given::kube_reports.report, NULL, false);
+		ELSIF NOT stored.builtin AND kube_reports_internal.crd_definitions(given::kube_reports.report)->'versions'
+			IS DISTINCT FROM (SELECT jsonb_agg(v.definition::jsonb ORDER BY v.priority)
+				FROM kube_reports_internal.resource_version v WHERE v.resource_type = stored.id) THEN
+			PERFORM kube_reports_internal.store_type(NULL, given::kube_reports.report, NULL, false);
+			change := 'changed';
+		END IF;
+		changed := changed OR change IN ('new', 'changed');
+		SELECT t.plural || '.' || t."group", t.results INTO type, results FROM kube_reports.resource_type t
+			WHERE t.id = made;
+		SELECT array_agg(v.version ORDER BY v.priority),
+				coalesce((SELECT array_agg(DISTINCT r.rule) FROM kube_reports_internal.resource_version w,
+					jsonb_array_elements_text(w.definition::jsonb->'unevaluatedRules') r(rule)
+					WHERE w.resource_type = made), '{}')
+			INTO versions, unevaluated
+			FROM kube_reports_internal.resource_version v WHERE v.resource_type = made;
+		RETURN NEXT;
+	END LOOP;
+	IF changed THEN
+		PERFORM kube_reports_internal.make_lanes();
+		UPDATE kube_reports_internal.store SET generation = generation + 1;
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.register_crds(jsonb[])
+	IS 'register_crd() for several CustomResourceDefinitions, all or none, with the results that each type has or is '
+		'known to have. What became of each: new, changed, unchanged, or built in, which stays as it is; unevaluated: '
+		'its CEL rules. kube-reports-proxy register calls it. Raises KR422 as register_crd() does';
+
 -- Makes the results of stored objects at once: the lock keeps writers out meanwhile.
 CREATE FUNCTION kube_reports.set_results_mapping(type text, mapping jsonb, results text DEFAULT 'current') RETURNS void
 LANGUAGE plpgsql VOLATILE
