@@ -1,6 +1,6 @@
 """
-The API groups of the Compliance Operator and of the Trivy Operator: CustomResourceDefinitions that define what theirs do
-(names, columns, subresources, defaults, embedded objects), and objects as the operators write them.
+The API groups of the Compliance Operator and of the Trivy Operator: CustomResourceDefinitions that define what theirs
+do (names, columns, subresources, defaults, embedded objects), and objects as the operators write them.
 """
 
 import copy
@@ -233,7 +233,8 @@ def trivy_crds():
                     checks={**several(CHECK), "nullable": True})
     made.append(kind("ClusterComplianceReport", {
         "spec": fields(["compliance", "cron", "reportType"], compliance=OPEN, reportType=TEXT, cron={
-            **TEXT, "pattern": r"^(((([\*]{1}){1})|((\*\/){0,1}(([0-9]{1}){1}|(([1-5]{1}){1}([0-9]{1}){1}){1})))( |$))"}),
+            **TEXT,
+            "pattern": r"^(((([\*]{1}){1})|((\*\/){0,1}(([0-9]{1}){1}|(([1-5]{1}){1}([0-9]{1}){1}){1})))( |$))"}),
         "status": fields(["updateTimestamp"], updateTimestamp=TIME, summary=fields(failCount=NUMBER, passCount=NUMBER),
                          summaryReport={**fields(id=TEXT, title=TEXT, controlCheck=several(control)), **PRESERVE},
                          detailReport={**fields(id=TEXT, title=TEXT, results=several(detail)), **PRESERVE})},

@@ -100,7 +100,8 @@ def test_register_from_yaml(operators):
     assert operators.psql("SELECT generation FROM kube_reports_internal.store") == generation
 
     trivy = operators.table("trivy", f"--from={operators.directory}/trivy.yaml")
-    assert len(trivy) == 12 and {results for kind, (_, results, _) in trivy.items() if "sbom" not in kind} == {"current"}
+    assert len(trivy) == 12
+    assert {results for kind, (_, results, _) in trivy.items() if "sbom" not in kind} == {"current"}
     # As kube-apiserver gives it: with a status, defaults, and what kubectl apply left.
     (definition,) = [one for one in compliance_crds() if one["spec"]["names"]["kind"] == "Variable"]
     definition["metadata"] |= {"uid": "u", "resourceVersion": "17", "managedFields": [{"manager": "olm"}]}
@@ -111,9 +112,10 @@ def test_register_from_yaml(operators):
     definition["spec"]["names"]["shortNames"].append("vars")
     told = operators.register("-", text=json.dumps(definition))
     assert told.out.split()[-1] == "changed" and f"{COMPLIANCE}/{VERSION} is served" in told.err
-    assert operators.psql("SELECT crd::jsonb->'status' IS NULL FROM kube_reports.resource_type WHERE plural = 'variables'"
-                          ) == "t"
-    built_in = json.loads(operators.psql("SELECT crd::jsonb FROM kube_reports.resource_type WHERE plural = 'policyreports'"))
+    assert operators.psql("SELECT crd::jsonb->'status' IS NULL FROM kube_reports.resource_type "
+                          "WHERE plural = 'variables'") == "t"
+    built_in = json.loads(operators.psql(
+        "SELECT crd::jsonb FROM kube_reports.resource_type WHERE plural = 'policyreports'"))
     assert operators.table("-", text=json.dumps(built_in)) == {
         "policyreports.wgpolicyk8s.io": ("v1alpha2", "current", "built in")}
 

@@ -18,28 +18,53 @@ CREATE TABLE kube_reports_internal.reader_grant (
 	role		text NOT NULL,
 	cluster_id	integer,
 	namespace	text COLLATE "C",
-	UNIQUE NULLS NOT DISTINCT (role, cluster_id, namespace)
+	selector	text COLLATE "C",
+	UNIQUE NULLS NOT DISTINCT (role, cluster_id, namespace, selector)
 );
 ALTER TABLE kube_reports_internal.reader_grant REPLICA IDENTITY FULL;
 COMMENT ON TABLE kube_reports_internal.reader_grant
-	IS 'what readers see: see grant_reader(), grant_cluster(), grant_namespace()';
+	IS 'what readers see: see grant_reader(), grant_cluster(), grant_clusters(), grant_namespace()';
 COMMENT ON COLUMN kube_reports_internal.reader_grant.cluster_id IS 'null: every cluster, also those to come';
 COMMENT ON COLUMN kube_reports_internal.reader_grant.namespace
 	IS 'null: every namespace and the reports of cluster scope; empty: the reports of cluster scope';
+COMMENT ON COLUMN kube_reports_internal.reader_grant.selector
+	IS 'of the clusters whose labels match at the time of each query, cluster_id is null then; null: no selector';
 SELECT pg_catalog.pg_extension_config_dump('kube_reports_internal.reader_grant', '');
+
+---- labels of clusters ----
+
+-- matches_labels() wants the terms in the order of their keys.
+CREATE FUNCTION kube_reports_internal.labels_match(labels jsonb, label_selector text) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT kube_reports.matches_labels(ARRAY(SELECT l.key || '=' || l.value FROM jsonb_each_text(labels) l
+		WHERE l.value IS NOT NULL ORDER BY l.key COLLATE "C"), label_selector);
+END;
+COMMENT ON FUNCTION kube_reports_internal.labels_match(jsonb, text)
+	IS 'whether labels of a cluster match a Kubernetes label selector. Raises 22023 for a wrong selector';
 
 ---- who reads a view ----
 
 -- A grant stores the role's name, so that dumps keep it.  grant_reader() also grants the role USAGE directly.  A role
 -- without this privilege is another role of the same name, after DROP ROLE or RENAME.  The holder is null for a dropped
 -- role.
-CREATE VIEW kube_reports_internal.held_grant AS
-	SELECT g.role, g.cluster_id, g.namespace, to_regrole(quote_ident(g.role))::oid AS holder
+CREATE VIEW kube_reports_internal.owned_grant AS
+	SELECT g.role, g.cluster_id, g.namespace, g.selector, to_regrole(quote_ident(g.role))::oid AS holder
 	FROM kube_reports_internal.reader_grant g
 	WHERE aclcontains((SELECT n.nspacl FROM pg_catalog.pg_namespace n WHERE n.nspname = 'kube_reports'),
 		makeaclitem(to_regrole(quote_ident(g.role)),
 			(SELECT n.nspowner FROM pg_catalog.pg_namespace n WHERE n.nspname = 'kube_reports'), 'USAGE', false));
-COMMENT ON VIEW kube_reports_internal.held_grant IS 'the grants of roles that are still those that they were given to';
+COMMENT ON VIEW kube_reports_internal.owned_grant IS 'the grants of roles that are still those that they were given to';
+
+-- Labels are matched anew by each query, so that a grant follows them at once.
+CREATE VIEW kube_reports_internal.held_grant AS
+	SELECT g.role, coalesce(g.cluster_id, m.id) AS cluster_id, g.namespace, g.holder
+	FROM kube_reports_internal.owned_grant g
+		LEFT JOIN LATERAL (SELECT c.id FROM kube_reports.cluster c
+			WHERE g.selector IS NOT NULL AND kube_reports_internal.labels_match(c.labels, g.selector)) m ON true
+	WHERE g.selector IS NULL OR m.id IS NOT NULL;
+COMMENT ON VIEW kube_reports_internal.held_grant
+	IS 'owned_grant with a row for each cluster that a selector selects';
 
 -- USAGE: the grants that a role has itself, by inheritance, or after SET ROLE.  Superusers have the grants of every
 -- role, also of the owner.  The owner is the owner of the tables: pg_upgrade makes the superuser that runs it the owner
@@ -64,6 +89,23 @@ CREATE VIEW kube_reports_internal.caller_namespace AS
 	FROM kube_reports_internal.caller_grant g JOIN kube_reports.cluster c ON g.cluster_id IS NULL OR g.cluster_id = c.id
 	WHERE g.namespace IS NOT NULL;
 COMMENT ON VIEW kube_reports_internal.caller_namespace IS 'the single namespaces that whoever reads the view sees';
+
+CREATE VIEW kube_reports_internal.seen_cluster WITH (security_barrier) AS
+	SELECT c.id, c.uid, c.name, c.labels FROM kube_reports.cluster c
+	WHERE c.id IN (SELECT w.id FROM kube_reports_internal.caller_cluster w)
+		OR c.id IN (SELECT n.cluster_id FROM kube_reports_internal.caller_namespace n);
+COMMENT ON VIEW kube_reports_internal.seen_cluster
+	IS 'the clusters of which whoever reads the view sees anything';
+
+CREATE FUNCTION kube_reports.clusters(label_selector text DEFAULT '') RETURNS SETOF uuid
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	SELECT c.uid FROM kube_reports_internal.seen_cluster c
+	WHERE kube_reports_internal.labels_match(c.labels, label_selector);
+END;
+COMMENT ON FUNCTION kube_reports.clusters(text)
+	IS 'the clusters that the caller sees and whose labels match a Kubernetes label selector, such as '
+		'env=prod,region in (eu,us): for conditions on the column cluster of any view. Raises 22023 for a wrong selector';
 
 ---- incomplete data ----
 

@@ -35,11 +35,12 @@ BEGIN
 		RAISE EXCEPTION 'there are no days from % to %', first_day, last_day USING ERRCODE = 'invalid_parameter_value',
 			HINT = 'Give the first day and the last, or neither for the last 30 days.';
 	END IF;
-	filter := kube_reports_internal.checked_filter(filter, ARRAY['cluster', 'namespace', 'source'],
+	filter := kube_reports_internal.checked_filter(filter, ARRAY['cluster', 'cluster_labels', 'namespace', 'source'],
 		'the filter of a dashboard has',
-		'A dashboard is of clusters, namespaces and sources: members cluster, namespace and source.');
+		'A dashboard is of clusters, namespaces and sources: members cluster, cluster_labels, namespace and '
+			'source.');
 	-- No warning about missing results here: worst_vulnerabilities() warns.
-	clusters := kube_reports_internal.filter_strings(filter, 'cluster');
+	clusters := kube_reports_internal.filter_clusters(filter);
 	namespaces := kube_reports_internal.filter_strings(filter, 'namespace');
 	sources := kube_reports_internal.filter_strings(filter, 'source');
 	step := (last_day - first_day) / max_days + 1;
@@ -188,5 +189,5 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports.dashboard(jsonb, date, date)
 	IS 'the numbers of dashboard_html(): score and counts of each day, what fails most now by policy, namespace, '
-		'cluster and age, the worst vulnerabilities. filter: members cluster, namespace, source. Days (UTC) are '
-		'inclusive; by default the last 30. Raises 22023 for a wrong filter or period';
+		'cluster and age, the worst vulnerabilities. filter: members cluster, cluster_labels, namespace, source. Days '
+		'(UTC) are inclusive; by default the last 30. Raises 22023 for a wrong filter or period';

@@ -362,7 +362,7 @@ $page$,
 				THEN array_to_string(ARRAY(SELECT jsonb_array_elements_text(shown->'cluster_names')), ', ')
 				ELSE kube_reports_internal.html_counted((shown->>'clusters')::numeric, 'cluster', 'clusters') END AS
 					scope,
-			concat_ws(', ', 'namespace ' || g.namespaces, 'source ' || g.sources) AS narrowed,
+			concat_ws(', ', 'labels ' || (shown#>>'{filter,cluster_labels}'), 'namespace ' || g.namespaces, 'source ' || g.sources) AS narrowed,
 			round((100 * (g.score - (g.first->>'score')::double precision))::numeric, 1) AS gain,
 				(g.first->>'day')::date AS since) h;
 END;
@@ -376,5 +376,5 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION kube_reports.dashboard_html(jsonb, date, date)
 	IS 'one self-contained page: score, trends, failing policies, namespaces, ages and vulnerabilities that the '
-		'caller may see. filter: members cluster, namespace, source. Days (UTC) are inclusive; by default the last '
-		'30. Raises 22023 for a wrong filter or period';
+		'caller may see. filter: members cluster, cluster_labels, namespace, source. Days (UTC) are inclusive; by '
+		'default the last 30. Raises 22023 for a wrong filter or period';

@@ -3,7 +3,8 @@
 --
 -- A filter is a JSON object.  Members are a string or an array of strings (one of them has to match), unless said
 -- otherwise:
---	  cluster (uid or name), namespace, report, source, policy, rule, category, severity, status, native_status,
+--	  cluster (uid or name), cluster_labels (a label selector, one string), namespace,
+--	  report, source, policy, rule, category, severity, status, native_status,
 --	  subject_kind, subject_namespace, subject_name, subject_uid, exception; exempted (boolean: has exceptions);
 --	  score_from, score_to (numbers, inclusive); properties (object, contained in the result's); since_from, since_to,
 --	  first_seen_from, first_seen_to (times, the first inclusive, in UTC unless they name a zone); text (string: found
@@ -73,6 +74,28 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.filter_strings(jsonb, text)
 	IS 'a member of a filter as an array; null when it is missing or null. Raises 22023 when it is no string and no '
 		'array of strings';
+
+CREATE FUNCTION kube_reports_internal.filter_clusters(filter jsonb) RETURNS text[]
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	given		text[] := kube_reports_internal.filter_strings(filter, 'cluster');
+BEGIN
+	IF coalesce(jsonb_typeof(filter->'cluster_labels'), 'null') = 'null' THEN
+		RETURN given;
+	ELSIF jsonb_typeof(filter->'cluster_labels') <> 'string' THEN
+		RAISE EXCEPTION 'member "cluster_labels" of the filter is no string' USING ERRCODE = 'invalid_parameter_value',
+			HINT = 'It is a label selector, such as env=prod,region in (eu,us).';
+	END IF;
+	RETURN ARRAY(SELECT c.uid::text FROM kube_reports_internal.seen_cluster c
+		WHERE kube_reports_internal.labels_match(c.labels, filter->>'cluster_labels')
+			AND (given IS NULL OR c.uid::text = ANY (given) OR c.name = ANY (given)));
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.filter_clusters(jsonb)
+	IS 'the clusters of a filter, members cluster and cluster_labels: uids, and names as they were given; null: all. '
+		'Raises 22023 for a wrong member or selector';
 
 CREATE FUNCTION kube_reports_internal.checked_filter(filter jsonb, members text[], holder text, hint text) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE
@@ -199,15 +222,16 @@ DECLARE
 	severities	text[];
 BEGIN
 	filter := kube_reports_internal.checked_filter(filter,
-		ARRAY['cluster', 'namespace', 'report', 'source', 'policy', 'rule', 'category', 'severity', 'status',
-		'native_status', 'subject_kind', 'subject_namespace', 'subject_name', 'subject_uid', 'exception', 'exempted',
+		ARRAY['cluster', 'cluster_labels', 'namespace', 'report', 'source', 'policy', 'rule', 'category', 'severity',
+		'status', 'native_status', 'subject_kind', 'subject_namespace', 'subject_name', 'subject_uid', 'exception',
+		'exempted',
 			'score_from', 'score_to', 'properties',
 		'since_from', 'since_to', 'first_seen_from', 'first_seen_to', 'text'],
 		'the filter has', 'docs/analytics.md lists the members of a filter.');
 	wanted.scope_clusters := scope.clusters;
 	wanted.scope_namespace_clusters := scope.namespace_clusters;
 	wanted.scope_namespaces := scope.namespaces;
-	given := kube_reports_internal.filter_strings(filter, 'cluster');
+	given := kube_reports_internal.filter_clusters(filter);
 	IF given IS NOT NULL THEN
 		wanted.clusters := ARRAY(SELECT c.id FROM kube_reports.cluster c WHERE c.uid::text = ANY (given)
 			OR c.name = ANY (given));

@@ -291,9 +291,9 @@ AS $$
 #variable_conflict use_column
 DECLARE
 	max_unseen CONSTANT integer := 2000;
-	asked		jsonb := kube_reports_internal.checked_filter(filter, ARRAY['cluster', 'namespace', 'source'],
+	asked		jsonb := kube_reports_internal.checked_filter(filter, ARRAY['cluster', 'cluster_labels', 'namespace', 'source'],
 		'the filter of vulnerabilities has',
-		'Members are cluster, namespace and source.') || '{"status": ["warn", "fail", "error"]}';
+		'Members are cluster, cluster_labels, namespace and source.') || '{"status": ["warn", "fail", "error"]}';
 	-- Compared by name, not by criteria: a vulnerability scanner has tens of thousands of criteria.
 	sources CONSTANT text[] := kube_reports_internal.filter_strings(asked, 'source');
 	wanted		kube_reports_internal.result_filter := kube_reports_internal.read_filter(asked - 'source', role, seal);
@@ -426,7 +426,7 @@ END;
 COMMENT ON FUNCTION kube_reports.worst_vulnerabilities(integer, jsonb)
 	IS 'the vulnerabilities (policies named CVE-... or GHSA-...) with the highest scores among failing results; those '
 		'without a score are ordered by severity. failing: the number of failing results; places: the number of '
-		'namespaces; filter: members cluster, namespace, source. Raises 22023 for a wrong filter';
+		'namespaces; filter: members cluster, cluster_labels, namespace, source. Raises 22023 for a wrong filter';
 
 ---- top values of a dimension ----
 
@@ -444,7 +444,7 @@ BEGIN
 			HINT = 'Dimensions are cluster, namespace, source, category, policy, rule, severity, subject_kind and image.';
 	END IF;
 	filter := kube_reports_internal.checked_filter(filter,
-		ARRAY['cluster', 'namespace', 'source', 'category', 'policy', 'rule', 'severity', 'subject_kind',
+		ARRAY['cluster', 'cluster_labels', 'namespace', 'source', 'category', 'policy', 'rule', 'severity', 'subject_kind',
 			'status', 'native_status'],
 		'counts have', 'Counts are by cluster, namespace, source, category, policy, rule, severity, subject_kind, '
 			'status and native_status.');
@@ -452,7 +452,7 @@ BEGIN
 		kube_reports_internal.filter_words(filter, 'status', kube_reports_internal.status_words());
 	RETURN QUERY
 	WITH wanted AS MATERIALIZED (
-		SELECT kube_reports_internal.filter_strings(filter, 'cluster') AS cluster,
+		SELECT kube_reports_internal.filter_clusters(filter) AS cluster,
 			kube_reports_internal.filter_strings(filter, 'namespace') AS namespace,
 			kube_reports_internal.filter_strings(filter, 'source') AS source,
 				kube_reports_internal.filter_strings(filter, 'category') AS category,

@@ -276,10 +276,10 @@ BEGIN
 			step USING ERRCODE = 'invalid_parameter_value',
 			HINT = 'Give the first day and the last, and how many days there are from one row to the next.';
 	END IF;
-	filter := kube_reports_internal.checked_filter(filter, ARRAY['cluster', 'namespace', 'source'],
+	filter := kube_reports_internal.checked_filter(filter, ARRAY['cluster', 'cluster_labels', 'namespace', 'source'],
 		'the filter of a score has',
-		'Scores are of clusters, namespaces and sources: members cluster, namespace and source.');
-	clusters := kube_reports_internal.filter_strings(filter, 'cluster');
+		'Scores are of clusters, namespaces and sources: members cluster, cluster_labels, namespace and source.');
+	clusters := kube_reports_internal.filter_clusters(filter);
 	namespaces := kube_reports_internal.filter_strings(filter, 'namespace');
 	sources := kube_reports_internal.filter_strings(filter, 'source');
 	RETURN QUERY
@@ -322,9 +322,9 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports.fleet_score(date, date, jsonb, integer)
 	IS 'the score of all clusters together at the end of each day (UTC), or of every step-th day, counted as in '
-		'compliance_score(). filter: members cluster, namespace, source. failing: warn, fail and error, also by '
-		'severity (other: info and unknown). The dashboards show these numbers. Raises 22023 for a wrong filter or '
-		'period';
+		'compliance_score(). filter: members cluster, cluster_labels, namespace, source. failing: warn, fail and error, '
+		'also by severity (other: info and unknown). The dashboards show these numbers. Raises 22023 for a wrong '
+		'filter or period';
 
 CREATE FUNCTION kube_reports.framework_score(from_day date, to_day date)
 	RETURNS TABLE (day date, cluster uuid, cluster_name text, source text, category text, pass bigint, warn bigint,

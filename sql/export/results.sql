@@ -215,10 +215,10 @@ DECLARE
 	given		text[];
 BEGIN
 	filter := kube_reports_internal.checked_filter(filter,
-		ARRAY['cluster', 'namespace', 'report', 'source', 'policy', 'rule', 'category', 'severity', 'status',
-		'old_status', 'subject_kind', 'subject_namespace', 'subject_name', 'from', 'to'],
+		ARRAY['cluster', 'cluster_labels', 'namespace', 'report', 'source', 'policy', 'rule', 'category', 'severity',
+		'status', 'old_status', 'subject_kind', 'subject_namespace', 'subject_name', 'from', 'to'],
 		'the filter has', 'docs/export.md lists the members of a filter of events.');
-	given := kube_reports_internal.filter_strings(filter, 'cluster');
+	given := kube_reports_internal.filter_clusters(filter);
 	wanted.clusters := ARRAY(SELECT c.id FROM kube_reports.cluster c WHERE given IS NULL OR c.uid::text = ANY (given)
 		OR c.name = ANY (given) ORDER BY c.id);
 	wanted.namespaces := kube_reports_internal.filter_strings(filter, 'namespace');

@@ -67,7 +67,8 @@ AS $$
 				'results_of_resource', 'cve', 'fleet_drift',
 			'results', 'summary', 'new_failures', 'transitions', 'fix_time', 'flapping', 'status_at',
 				'compliance_score', 'framework_score', 'severity_weight',
-			'fleet_score', 'find_vulnerabilities', 'worst_vulnerabilities', 'dashboard', 'dashboard_html', 'setting',
+			'fleet_score', 'clusters', 'labels_match', 'filter_clusters', 'find_vulnerabilities',
+				'worst_vulnerabilities', 'dashboard', 'dashboard_html', 'setting',
 			-- Used by the page.
 			'html_text', 'html_number', 'html_counted', 'html_value', 'html_age', 'html_namespace', 'html_rows',
 				'chart_top', 'chart_path', 'chart_trend',
@@ -85,7 +86,8 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION kube_reports_internal.reader_timeout() IS 'the statement_timeout of reader_settings()';
 
-CREATE FUNCTION kube_reports_internal.add_reader(role name, cluster uuid, namespace text) RETURNS void
+CREATE FUNCTION kube_reports_internal.add_reader(role name, cluster uuid, namespace text,
+	selector text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -101,21 +103,21 @@ BEGIN
 	END IF;
 	-- Grants of an earlier role of that name are not for this role.
 	DELETE FROM kube_reports_internal.reader_grant g
-		WHERE g.role = add_reader.role AND NOT EXISTS (SELECT FROM kube_reports_internal.held_grant h
+		WHERE g.role = add_reader.role AND NOT EXISTS (SELECT FROM kube_reports_internal.owned_grant h
 			WHERE h.role = g.role);
 	EXECUTE format('GRANT USAGE ON SCHEMA kube_reports, kube_reports_internal TO %I', role);
 	FOR given IN SELECT o.kind, o.object, o.privileges FROM kube_reports_internal.reader_objects() o LOOP
 		EXECUTE format('GRANT %s ON %s %s TO %I', given.privileges, given.kind, given.object, role);
 	END LOOP;
-	INSERT INTO kube_reports_internal.reader_grant (role, cluster_id, namespace)
-		VALUES (add_reader.role, granted_cluster, add_reader.namespace)
+	INSERT INTO kube_reports_internal.reader_grant (role, cluster_id, namespace, selector)
+		VALUES (add_reader.role, granted_cluster, add_reader.namespace, add_reader.selector)
 		ON CONFLICT DO NOTHING;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.add_reader(name, uuid, text)
-	IS 'gives a role what readers use, and one grant: cluster null: all, namespace null: all; a role without '
-		'privileges loses grants that it had by name, as after a dump that was restored without them. Raises 42704 for '
-		'an unknown role or cluster';
+COMMENT ON FUNCTION kube_reports_internal.add_reader(name, uuid, text, text)
+	IS 'gives a role what readers use, and one grant: cluster null: all that a selector selects, or '
+		'all, namespace null: all; a role without privileges loses grants that it had by name, as after a dump that was '
+		'restored without them. Raises 42704 for an unknown role or cluster';
 
 -- jit: the planner overestimates views of a store whose tables were never analyzed.  Compilation then takes seconds,
 -- and execution milliseconds.  Compiled code gains little even where the views read millions of rows.
@@ -187,6 +189,26 @@ COMMENT ON FUNCTION kube_reports.grant_cluster(name, uuid)
 	IS 'lets a role read what belongs to one cluster, including reports of cluster scope, through views and '
 		'functions; sets parameters of the role as grant_reader() does';
 
+CREATE FUNCTION kube_reports.grant_clusters(role name, selector text) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF btrim(coalesce(selector, '')) = '' THEN
+		RAISE EXCEPTION 'no selector is given' USING ERRCODE = 'null_value_not_allowed',
+			HINT = 'grant_reader() lets a role see all clusters.';
+	END IF;
+	-- Raises 22023 for a wrong selector.
+	PERFORM kube_reports_internal.labels_match('{}', selector);
+	PERFORM kube_reports_internal.add_reader(role, NULL, NULL, selector);
+	PERFORM kube_reports_internal.limit_reader(role);
+END
+$$;
+COMMENT ON FUNCTION kube_reports.grant_clusters(name, text)
+	IS 'lets a role read what belongs to the clusters whose labels match a Kubernetes label selector, as '
+		'grant_cluster() does; labels count as they are at the time of each query. Whoever sets labels of clusters '
+		'decides with this who reads them. Raises 22023 for a wrong selector';
+
 CREATE FUNCTION kube_reports.grant_namespace(role name, cluster uuid, namespace text) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -205,26 +227,16 @@ COMMENT ON FUNCTION kube_reports.grant_namespace(name, uuid, text)
 		'and functions; namespace empty: the reports of cluster scope. Sets parameters of the role as grant_reader() '
 		'does';
 
-CREATE FUNCTION kube_reports.revoke_reader(role name, cluster uuid DEFAULT NULL, namespace text DEFAULT NULL)
-	RETURNS bigint
+CREATE FUNCTION kube_reports_internal.end_reader(role name) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	given		record;
 	served		uuid;
-	removed		bigint;
 BEGIN
-	DELETE FROM kube_reports_internal.reader_grant g
-		WHERE g.role = revoke_reader.role
-			AND (revoke_reader.cluster IS NULL AND revoke_reader.namespace IS NULL
-				OR g.cluster_id IS NOT DISTINCT FROM (SELECT c.id FROM kube_reports.cluster c
-					WHERE c.uid = revoke_reader.cluster)
-					AND g.namespace IS NOT DISTINCT FROM revoke_reader.namespace
-					AND (revoke_reader.cluster IS NULL OR g.cluster_id IS NOT NULL));
-	GET DIAGNOSTICS removed = ROW_COUNT;
-	IF NOT EXISTS (SELECT FROM kube_reports_internal.reader_grant g WHERE g.role = revoke_reader.role)
-		AND EXISTS (SELECT FROM pg_roles r WHERE r.rolname = revoke_reader.role) THEN
+	IF NOT EXISTS (SELECT FROM kube_reports_internal.reader_grant g WHERE g.role = end_reader.role)
+		AND EXISTS (SELECT FROM pg_roles r WHERE r.rolname = end_reader.role) THEN
 		FOR given IN SELECT o.kind, o.object FROM kube_reports_internal.reader_objects() o LOOP
 			EXECUTE format('REVOKE ALL ON %s %s FROM %I', given.kind, given.object, role);
 		END LOOP;
@@ -233,7 +245,7 @@ BEGIN
 		-- A proxy's role still needs the privileges that readers and proxies share.
 		SELECT c.uid INTO served FROM kube_reports_internal.proxy_role p
 			JOIN kube_reports.cluster c ON c.id = p.cluster_id
-			WHERE p.role = revoke_reader.role;
+			WHERE p.role = end_reader.role;
 		IF FOUND THEN
 			PERFORM kube_reports.grant_proxy(role, served);
 		END IF;
@@ -250,12 +262,51 @@ BEGIN
 			END;
 		END LOOP;
 	END IF;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.end_reader(name)
+	IS 'takes the privileges and settings of readers from a role that has no grant any more';
+
+CREATE FUNCTION kube_reports.revoke_reader(role name, cluster uuid DEFAULT NULL, namespace text DEFAULT NULL)
+	RETURNS bigint
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	removed		bigint;
+BEGIN
+	DELETE FROM kube_reports_internal.reader_grant g
+		WHERE g.role = revoke_reader.role
+			AND (revoke_reader.cluster IS NULL AND revoke_reader.namespace IS NULL
+				OR g.cluster_id IS NOT DISTINCT FROM (SELECT c.id FROM kube_reports.cluster c
+					WHERE c.uid = revoke_reader.cluster)
+					AND g.namespace IS NOT DISTINCT FROM revoke_reader.namespace
+					AND (revoke_reader.cluster IS NULL OR g.cluster_id IS NOT NULL));
+	GET DIAGNOSTICS removed = ROW_COUNT;
+	PERFORM kube_reports_internal.end_reader(role);
 	RETURN removed;
 END
 $$;
 COMMENT ON FUNCTION kube_reports.revoke_reader(name, uuid, text)
 	IS 'takes back one grant of a reader, with the arguments of that grant, or all grants of a role; with the last '
 		'grant also the privileges and parameters that came with it. Returns how many grants it took back';
+
+CREATE FUNCTION kube_reports.revoke_clusters(role name, selector text) RETURNS bigint
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	removed		bigint;
+BEGIN
+	DELETE FROM kube_reports_internal.reader_grant g
+		WHERE g.role = revoke_clusters.role AND g.selector = revoke_clusters.selector;
+	GET DIAGNOSTICS removed = ROW_COUNT;
+	PERFORM kube_reports_internal.end_reader(role);
+	RETURN removed;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.revoke_clusters(name, text)
+	IS 'takes back a grant of grant_clusters(), given with the same text, as revoke_reader() does; returns how many';
 
 CREATE FUNCTION kube_reports_internal.admin_objects() RETURNS TABLE (kind text, object text, privileges text)
 LANGUAGE sql STABLE
@@ -280,8 +331,8 @@ AS $$
 		WHERE p.pronamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)
 			AND p.proname NOT IN ('report_in', 'report_out', 'report_recv', 'report_send',
 				-- No functions that need the owner's rights: they would fail half-way, without a useful message.
-				'grant_proxy', 'grant_reader', 'grant_cluster', 'grant_namespace', 'grant_admin', 'revoke_reader',
-					'revoke_admin', 'add_reader', 'limit_reader',
+				'grant_proxy', 'grant_reader', 'grant_cluster', 'grant_clusters', 'grant_namespace', 'grant_admin',
+					'revoke_reader', 'revoke_clusters', 'revoke_admin', 'add_reader', 'end_reader', 'limit_reader',
 				'unregister_cluster', 'mark_cluster', 'after_update', 'enable_text_search', 'prepare_subscriber')
 $$;
 COMMENT ON FUNCTION kube_reports_internal.admin_objects() IS 'what administrators may use, as GRANT names it';

@@ -348,6 +348,27 @@ COMMENT ON FUNCTION kube_reports.register_cluster(uuid, text, jsonb, jsonb)
 	IS 'registers a cluster by the uid of its namespace kube-system; returns its id in this store. A known cluster '
 		'stays as it is. Raises 55006 when the cluster is being removed';
 
+CREATE FUNCTION kube_reports.set_cluster_labels(cluster uuid, labels jsonb) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF jsonb_typeof(labels) IS DISTINCT FROM 'object'
+		OR EXISTS (SELECT FROM jsonb_each(labels) l WHERE jsonb_typeof(l.value) <> 'string'
+			OR l.key = '' OR l.key ~ '[=,()! ]') THEN
+		RAISE EXCEPTION 'labels are an object of strings' USING ERRCODE = 'invalid_parameter_value',
+			HINT = 'Such as {"env": "prod", "region": "eu"}; keys and values are those of Kubernetes labels.';
+	END IF;
+	PERFORM kube_reports_internal.known_cluster(cluster);
+	PERFORM set_config('kube_reports_internal.api_write', 'on', true);
+	UPDATE kube_reports.cluster c SET labels = set_cluster_labels.labels WHERE c.uid = set_cluster_labels.cluster;
+	PERFORM set_config('kube_reports_internal.api_write', '', true);
+END
+$$;
+COMMENT ON FUNCTION kube_reports.set_cluster_labels(uuid, jsonb)
+	IS 'replaces the labels of a cluster, by which filters (cluster_labels), clusters() and grant_clusters() select '
+		'it. Raises 22023 for what is no object of strings, 42704 for an unknown cluster';
+
 -- Names the types that a user may have meant: by kind, singular, short name, or plural in any group.
 CREATE FUNCTION kube_reports_internal.type_hint(type text) RETURNS text
 LANGUAGE sql STABLE
