@@ -7,12 +7,12 @@ SELECT p.oid::regprocedure AS function, pg_get_function_result(p.oid) AS result
 	FROM pg_proc p
 	WHERE p.pronamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)
 		AND p.proname NOT IN ('report_in', 'report_out', 'report_recv', 'report_send', 'is_report', 'only_in_c')
-		AND p.proname NOT LIKE 'sql\_%'
+		AND p.proname NOT LIKE 'sql\_%' AND p.proname NOT LIKE 'api\_engine\_%'
 	ORDER BY p.oid::regprocedure::text COLLATE "C";
 SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod) AS type, a.attnotnull
 	FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
 	WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)
-		AND c.relkind IN ('r', 'v') AND a.attnum > 0
+		AND c.relkind IN ('r', 'v') AND a.attnum > 0 AND c.relname NOT LIKE 'sql\_%'
 	ORDER BY c.relname COLLATE "C", a.attnum;
 
 -- Reports are JSON objects in both.
