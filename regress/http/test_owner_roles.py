@@ -5,6 +5,7 @@ import uuid
 import pytest
 
 from client import POLR, path_of, report, until
+from runbook import block
 
 
 def grants(database, role):
@@ -54,13 +55,11 @@ def test_another_owner(own_stack, ns):
     proxy = own_stack.proxy(flags=["--workers=1"])
     api, path = proxy.api(), path_of(POLR, ns)
     api.create(POLR, report("r0"), ns)
-    database.psql("""
-        CREATE ROLE next_owner LOGIN;
-        GRANT CREATE ON DATABASE kube_reports TO next_owner;
-        GRANT kube_reports_owner TO next_owner""", user="postgres")
+    database.psql("CREATE ROLE next_owner LOGIN", user="postgres")
+    *grants_first, reassign = block("REASSIGN OWNED", reports="kube_reports").splitlines()
+    database.psql("\n".join(grants_first), user="postgres")
     # It locks every table, in no order: a session of a proxy may be in the way (40P01).
-    until(lambda: database.psql("REASSIGN OWNED BY kube_reports_owner TO next_owner", user="postgres",
-                                check=False).code == 0, 60, "the store to be given away")
+    until(lambda: database.psql(reassign, user="postgres", check=False).code == 0, 60, "the store to be given away")
     assert api.patch(path + "/r0", {"metadata": {"labels": {"a": "b"}}}).code == 200
     api.create(POLR, report("r1"), ns)
     database.psql("SELECT kube_reports.maintain(); SELECT kube_reports.make_history(now())", user="next_owner")

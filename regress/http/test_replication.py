@@ -4,6 +4,7 @@ import json
 
 from client import POLR, path_of, report, until
 from conftest import Database
+from runbook import block
 from test_dump import CONTENT, DERIVED, settle_results
 
 RESULTS = [{"source": "kyverno", "policy": "p", "rule": rule, "result": "pass", "message": rule}
@@ -28,8 +29,7 @@ def test_subscriber(own_stack):
     api = own_stack.proxy().api()
     try:
         api.create(POLR, report("before", results=RESULTS), "ns")
-        publisher.psql("CREATE PUBLICATION reports FOR ALL TABLES WITH (publish_via_partition_root = true)",
-                       user="postgres")
+        publisher.psql(block("CREATE PUBLICATION"), user="postgres")
         # What is published goes on as before: updates, deletes, history that is taken back, counts that are folded.
         results = [{**RESULTS[0], "result": "fail"}, *RESULTS[1:]]
         assert api.patch(path_of(POLR, "ns", "before"), {"results": results}).code == 200
@@ -38,11 +38,11 @@ def test_subscriber(own_stack):
         for role in ("kube_reports_owner", "kube_reports_reader"):
             subscriber.psql(f"CREATE ROLE {role} LOGIN", user="postgres", database="postgres")
         subscriber.psql("CREATE DATABASE kube_reports OWNER kube_reports_owner", user="postgres", database="postgres")
-        subscriber.psql("SET client_min_messages = warning; CREATE EXTENSION kube_reports; SELECT "
-                        "kube_reports.prepare_subscriber()")
-        subscriber.psql(f"CREATE SUBSCRIPTION reports CONNECTION 'host={publisher.directory} user=postgres "
-                        "dbname=kube_reports'"
-                        " PUBLICATION reports", user="postgres")
+        as_owner, as_superuser = block("CREATE SUBSCRIPTION").splitlines()
+        subscriber.psql("SET client_min_messages = warning; " + as_owner)
+        subscriber.psql(as_superuser.replace("host=... dbname=reports",
+                                             f"host={publisher.directory} user=postgres dbname=kube_reports"),
+                        user="postgres")
         for name in ("after", "again", "gone"):
             api.create(POLR, report(name, results=RESULTS), "ns")
         for name in ("again", "gone"):

@@ -1,0 +1,113 @@
+"""
+A database of one's own, by the commands of the README: install, serve, dump, restore; the statements of
+docs/operations.md that look at it.
+"""
+
+import os
+import re
+import subprocess
+
+import pytest
+
+from client import POLR, Api, path_of, report, until
+from conftest import Stack, free_port, run
+from runbook import STATEMENTS, block
+
+
+class Own:
+    """A server without anything, and a directory with the files that the commands name."""
+
+    def __init__(self, stack, directory):
+        self.stack, self.directory = stack, directory
+        database = stack.database
+        database.start()
+        # A role that may create roles and databases.
+        database.psql("CREATE ROLE kube_reports_owner LOGIN CREATEROLE CREATEDB", user="postgres", database="postgres")
+        for name in ("serving.crt", "serving.key", "ca.crt"):
+            (directory / name).symlink_to(f"{stack.pki}/{name}")
+        self.environment = {**os.environ, "PGHOST": database.directory, "PGUSER": "kube_reports_owner",
+                            "PATH": f"{database.directory}/dest/usr/bin:{os.environ['PATH']}"}
+        self.proxy = None
+
+    def shell(self, script):
+        return run(["bash", "-c", f"set -e -o pipefail\n{script}"], cwd=self.directory, env=self.environment).out
+
+    def serve(self, command):
+        """The command that starts a proxy, at a port that is free."""
+        port = free_port()
+        ports = f"--secure-port={port} --metrics-port={free_port()} --bind-address=127.0.0.1"
+        with open(self.directory / "log", "wb") as log:
+            self.proxy = subprocess.Popen(["bash", "-c", f"exec {command.strip()} {ports}"], cwd=self.directory,
+                                          env=self.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        api = Api(port, f"{self.stack.pki}/ca.crt", f"{self.stack.pki}/admin")
+
+        def ready():
+            assert self.proxy.poll() is None, (self.directory / "log").read_text()
+            try:
+                return api.get("/readyz").code == 200
+            except OSError:
+                return False
+        until(ready, 30, "the proxy to be ready")
+        return api
+
+    def psql(self, sql, database):
+        return self.stack.database.psql(sql, database=database)
+
+    def end(self):
+        if self.proxy is not None:
+            self.proxy.terminate()
+            self.proxy.wait(30)
+        self.stack.end()
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory):
+    stack = Stack()
+    made = Own(stack, tmp_path_factory.mktemp("own"))
+    try:
+        commands = block("make && sudo make install")
+        database, proxy = commands.split("kube-reports-proxy --database", 1)
+        made.shell("\n".join(line for line in database.splitlines() if "make" not in line))
+        made.api = made.serve("kube-reports-proxy --database" + proxy)
+        yield made
+    finally:
+        made.end()
+
+
+def test_install_by_the_readme(own):
+    """The proxy serves what the commands made: with AlwaysDeny to administrators alone"""
+    assert own.api.post(path_of(POLR, "ns"), report("r", "ns")).code == 201
+    assert own.psql("SELECT name FROM kube_reports.object", "reports") == "r"
+
+
+def test_dump_and_restore(own):
+    """Into another database, with several jobs: as the owner, what was stored"""
+    assert own.api.post(path_of(POLR, "ns"), report("dumped", "ns")).code == 201
+    own.shell(block("pg_restore -j 4"))
+    for sql in ("SELECT name, body::text FROM kube_reports.object ORDER BY 1",
+                "SELECT report, policy, status FROM kube_reports.typed_result ORDER BY 1, 2"):
+        assert own.psql(sql, "restored") == own.psql(sql, "reports") != ""
+    assert own.psql("SELECT count(*) FROM kube_reports.verify()", "restored") == "0"
+
+
+@pytest.mark.parametrize("sql", [sql for sql in STATEMENTS if re.match(r"SELECT (\*|[a-z_]+,|[a-z]+ FROM|min)", sql)])
+def test_statements_that_look(own, sql):
+    own.psql(sql, "reports")
+
+
+def test_who_keeps_dead_rows(own):
+    assert own.psql(block("backend_xmin"), "reports") is not None
+
+
+def test_there_are_statements():
+    looking = [sql for sql in STATEMENTS if re.match(r"SELECT (\*|[a-z_]+,|[a-z]+ FROM|min)", sql)]
+    assert len(looking) > 12 and any("pg_stat_wal" in sql for sql in looking)
+
+
+def test_calls_that_mend(own):
+    """What the runbook tells to call without arguments can be called"""
+    calls = {sql for sql in STATEMENTS if re.fullmatch(r"CALL kube_reports\.(expire|rebuild)\(\)", sql)}
+    assert len(calls) == 2
+    for sql in sorted(calls):
+        own.psql(sql, "reports")
+    assert own.psql("SELECT count(*) FROM kube_reports.verify()", "reports") == "0"
