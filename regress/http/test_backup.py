@@ -7,6 +7,7 @@ import pytest
 from client import POLR, expired, failure, path_of, report, run, until
 from conftest import Database, stack_command
 from crew import Crew
+from runbook import block
 from test_dump import settle_results
 
 WRONG = "SELECT count(*) FROM kube_reports.verify()"
@@ -45,8 +46,8 @@ def test_point_in_time(own_stack, ns, record_property):
         database.stop("immediate")
         stack_command("as_server", "rm", "-rf", f"{database.directory}/data")
         stack_command("as_server", "mv", f"{backup.directory}/data", f"{database.directory}/data")
-        database.recover(f"restore_command = 'cp {archive}/%f %p'", "recovery_target_name = 'before'",
-                         "recovery_target_action = promote")
+        restore, _, promote = block("restore_command").splitlines()
+        database.recover(restore.replace("/archive", str(archive)), "recovery_target_name = 'before'", promote)
         before = crew.written()
         until(lambda: crew.written() > before + 5, 60, "writes to go on")
         crew.end_writers()

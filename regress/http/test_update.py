@@ -13,6 +13,7 @@ from catalogs import assert_equal, catalogs
 from client import POLR, path_of, report, run, until
 from conftest import TOP, VERSION, Proxy, Stack, only_c
 from next_version import NEXT
+from runbook import block
 from test_hostile_installer import FIRST, PAYLOAD, statements
 from test_types import CRD
 
@@ -160,12 +161,13 @@ def test_dump_into_its_own_version(site):
     """Both versions are on disk: a dump restores into the one that it is of without an error, and is then updated"""
     database = site.database
     database.psql("CREATE DATABASE again OWNER kube_reports_owner", user="postgres", database="postgres")
-    script = run(["pg_restore", "-f", "-", site.dump]).out
-    said = "CREATE EXTENSION IF NOT EXISTS kube_reports WITH SCHEMA kube_reports"
-    assert script.count(said) == 1
-    database.psql(script.replace(said, f"{said} VERSION '{VERSION}'"), database="again")
-    database.psql("ALTER EXTENSION kube_reports UPDATE; SELECT kube_reports.after_update();"
-                  " SELECT kube_reports.after_restore()", database="again")
+    command = block("pg_restore -f -").replace("'0.1'", f"'{VERSION}'").replace("old.dump", str(site.dump))
+    run(["bash", "-c", "set -e -o pipefail\n" + command.replace(
+        "psql -d reports", f"psql -X -q -v ON_ERROR_STOP=1 -d '{database.connection(database='again')}'")])
+    assert database.psql("SELECT extversion FROM pg_extension WHERE extname = 'kube_reports'",
+                         database="again") == VERSION
+    database.psql(block("ALTER EXTENSION kube_reports UPDATE") + "SELECT kube_reports.after_restore()",
+                  database="again")
     assert_equal(catalogs(database, "again"), catalogs(database, fresh(site)))
 
 
