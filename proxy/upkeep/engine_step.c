@@ -15,6 +15,7 @@
 
 #include "base/allocate.h"
 #include "base/log.h"
+#include "db/pg_stall.h"
 #include "decide/answer.h"
 
 /*
@@ -29,7 +30,7 @@
 
 typedef struct EngineStep
 {
-	const char *work;
+	PgStatement task;
 	bool		has_told;
 	int64_t		told;
 	uint64_t	timeout_ms;
@@ -42,16 +43,24 @@ typedef struct EngineStep
 	size_t		answer_capacity;
 	size_t		bytes;
 	int			rounds;
+	bool		unanswerable;	/* it has asked too much */
 } EngineStep;
 
 static void stepped(void *state, PgOutcome outcome, PgResult *result, const PgError *error);
+
+/* What a step does, as api_engine_step() names it. */
+static const char *
+work_name(PgStatement task)
+{
+	return task == PG_MAINTAIN ? "maintain" : task == PG_CATCH_UP ? "catch_up" : "aggregate";
+}
 
 static void
 step_call(EngineStep *step)
 {
 	PgCall	   *call = pg_call_new(PG_ENGINE_STEP);
 
-	pg_add_text(call, step->work);
+	pg_add_text(call, work_name(step->task));
 	if (step->has_told)
 		pg_add_int8(call, step->told);
 	else
@@ -90,7 +99,9 @@ answer_all(EngineStep *step, const PgResult *result)
 		return false;
 	if (++step->rounds <= MAX_ROUNDS && step->bytes <= MAX_BYTES)
 		return true;
-	log_line(LOG_WARNING, "a step of upkeep (%s) has asked the engine too much, and is begun anew", step->work);
+	log_line(LOG_WARNING, "a step of upkeep (%s) has asked the engine too much, and is begun anew",
+			 work_name(step->task));
+	step->unanswerable = true;
 	return false;
 }
 
@@ -105,17 +116,23 @@ stepped(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 		step_call(step);
 		return;
 	}
+	if (step->unanswerable)
+		pg_stall_note(step->task, PG_FAILED, &(PgError) {
+					  .sqlstate = "54000", .message = "its step asks the engine too much"
+					  });
+	else
+		pg_stall_note(step->task, outcome, error);
 	arena_free(&step->arena);
 	step->done(NULL, outcome, result, error);
 	free(step);
 }
 
 void
-engine_step_send(const char *work, const int64_t *told, uint64_t timeout_ms, PgDone done)
+engine_step_send(PgStatement task, const int64_t *told, uint64_t timeout_ms, PgDone done)
 {
 	EngineStep *step = allocate(sizeof(EngineStep));
 
-	step->work = work;
+	step->task = task;
 	step->has_told = told != NULL;
 	step->told = told != NULL ? *told : 0;
 	step->timeout_ms = timeout_ms;

@@ -102,7 +102,7 @@ step_send(PgCall *call, PgDone done)
 
 /* A step in which the database may need the engine: in the SQL variant it asks this process. */
 static void
-work_send(const char *work, PgStatement statement, PgDone done)
+work_send(PgStatement statement, PgDone done)
 {
 	if (pg_variant() == PG_VARIANT_C)
 	{
@@ -110,7 +110,7 @@ work_send(const char *work, PgStatement statement, PgDone done)
 		return;
 	}
 	steps_under_way++;
-	engine_step_send(work, NULL, STEP_TIMEOUT_MS, done);
+	engine_step_send(statement, NULL, STEP_TIMEOUT_MS, done);
 }
 
 static void
@@ -138,7 +138,7 @@ static void
 maintain_step(void *state)
 {
 	maintain_step_begun = loop_now();
-	work_send(ENGINE_MAINTAIN, PG_MAINTAIN, maintained);
+	work_send(PG_MAINTAIN, maintained);
 }
 
 /* ---------- counts of objects ---------- */
@@ -207,7 +207,7 @@ caught_up(void *state, PgOutcome outcome, PgResult *result, const PgError *error
 	if (pg_variant() == PG_VARIANT_SQL)
 	{
 		steps_under_way++;
-		engine_step_send(ENGINE_AGGREGATE, known ? &version : NULL, STEP_TIMEOUT_MS, aggregated);
+		engine_step_send(PG_AGGREGATE, known ? &version : NULL, STEP_TIMEOUT_MS, aggregated);
 		return;
 	}
 	call = pg_call_new(PG_AGGREGATE);
@@ -221,7 +221,7 @@ caught_up(void *state, PgOutcome outcome, PgResult *result, const PgError *error
 static void
 catch_up_begin(void *state)
 {
-	work_send(ENGINE_CATCH_UP, PG_CATCH_UP, caught_up);
+	work_send(PG_CATCH_UP, caught_up);
 }
 
 /* ---------- waiting work ---------- */

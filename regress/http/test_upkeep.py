@@ -93,15 +93,16 @@ def test_upkeep_dies(own_stack, ns):
 # A function of upkeep that fails until it is mended.
 BROKEN = """
     ALTER FUNCTION kube_reports_internal.{name}(uuid, kube_reports_internal.caller) RENAME TO {name}_whole;
-    CREATE FUNCTION kube_reports_internal.{name}(cluster uuid) RETURNS boolean
+    CREATE FUNCTION kube_reports_internal.{name}(cluster uuid,
+            caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller()) RETURNS boolean
         LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     BEGIN
         RAISE EXCEPTION '{name} does not like it' USING HINT = 'Do otherwise.';
     END $$;
-    GRANT EXECUTE ON FUNCTION kube_reports_internal.{name}(uuid) TO kube_reports_proxy;
+    GRANT EXECUTE ON FUNCTION kube_reports_internal.{name}(uuid, kube_reports_internal.caller) TO kube_reports_proxy;
 """
 MENDED = """
-    DROP FUNCTION kube_reports_internal.{name}(uuid);
+    DROP FUNCTION kube_reports_internal.{name}(uuid, kube_reports_internal.caller);
     ALTER FUNCTION kube_reports_internal.{name}_whole(uuid, kube_reports_internal.caller) RENAME TO {name};
 """
 LAST_SUCCESS = "kube_reports_upkeep_last_success_timestamp_seconds"
