@@ -153,7 +153,7 @@ def test_refused_by_the_cluster(cluster):
     cluster.forbidden = "GET .*/namespaces/kube-system"
     assert "the cluster's uid cannot be read" in load(cluster, code=1).stderr
     cluster.forbidden = None
-    assert "says " + str(uuid.UUID(int=1)) in load(cluster, f"--cluster-id={uuid.UUID(int=1)}", code=1).stderr
+    assert "but --cluster-id is " + str(uuid.UUID(int=1)) in load(cluster, f"--cluster-id={uuid.UUID(int=1)}", code=1).stderr
 
 
 def test_hidden_behind_a_service(cluster):
@@ -230,7 +230,7 @@ def test_wrong_databases(cluster):
     assert "may not serve cluster" in fails(database.connection("kube_reports_proxy"))
     database.psql(f"CREATE ROLE nobody_{cluster.role} LOGIN", user="postgres")
     assert "grant_proxy(role, cluster)" in fails(database.connection(f"nobody_{cluster.role}"))
-    assert "--kinds: bananas is not served" in fails(database.connection(cluster.role), "--kinds=policyreports,bananas")
+    assert "--kinds: the database does not serve bananas" in fails(database.connection(cluster.role), "--kinds=policyreports,bananas")
     assert "--from-cluster" in fails(database.connection(cluster.role), "--from-reports-server=dbname=x", code=2)
     assert "unknown flag" in fails(database.connection(cluster.role), "--from=here", code=2).lower()
 
@@ -453,6 +453,6 @@ def test_everything_as_it_is(cluster, capsys):
     done = load(cluster)
     assert table(done, "all") == {"read": 5300, "unchanged": 5300, "verified": 5300}
     assert changes(cluster) == {"A": 5300}
-    assert "was stored before" in done.stderr
+    assert "were stored before" in done.stderr
     # The source was read, and nothing else.
     assert not [entry for entry in cluster.requests if entry.method != "GET"]

@@ -43,7 +43,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.set_summaries(text, boolean)
-	IS 'chooses whether each write to a type, named <plural>.<group>, fills in the summary that its producer left '
+	IS 'chooses whether each write to a type, named PLURAL.GROUP, fills in the summary that its producer left '
 		'out. A summary that a producer gave stays as it is; verify() reports wrong ones. Raises 42704 for an unknown '
 		'type, 22023 for a type without such a summary';
 

@@ -116,7 +116,7 @@ BEGIN ATOMIC
 		convert_to(patch::text, 'UTF8'));
 END;
 COMMENT ON FUNCTION kube_reports.patch_report(uuid, text, text, text, jsonb)
-	IS 'applies a JSON merge patch to an object and returns the stored object. type is <plural>.<group>; namespace is '
+	IS 'applies a JSON merge patch to an object and returns the stored object. type is PLURAL.GROUP; namespace is '
 		'empty for cluster scope. Raises KR404 when the object does not exist and for an unknown type, 42704 for an '
 		'unknown cluster';
 
@@ -127,7 +127,7 @@ BEGIN ATOMIC
 		kube_reports_internal.address(type, NULL, 'delete', namespace, name), ''::bytea);
 END;
 COMMENT ON FUNCTION kube_reports.delete_report(uuid, text, text, text)
-	IS 'deletes an object, as kubectl delete does; type is <plural>.<group>. Raises KR404 when the object does not '
+	IS 'deletes an object, as kubectl delete does; type is PLURAL.GROUP. Raises KR404 when the object does not '
 		'exist and for an unknown type, 42704 for an unknown cluster';
 
 CREATE FUNCTION kube_reports.get_report(cluster uuid, type text, namespace text, name text) RETURNS kube_reports.report
