@@ -43,7 +43,7 @@ static const char *
 set_disabled_plugins(void *target, const char *value)
 {
 	if (value[0] != '\0' && strcmp(value, "NamespaceLifecycle") != 0)
-		return "the only plugin there is is NamespaceLifecycle";
+		return "the only plugin is NamespaceLifecycle";
 	*(bool *) target = value[0] == '\0';
 	return NULL;
 }
@@ -75,118 +75,115 @@ static const Flag flags[] =
 	{"secure-port", FLAG_INTEGER, &config.secure_port, "6443", 1, 65535,
 	"port of the API, HTTPS"},
 	{"metrics-bind-address", FLAG_ADDRESS, &config.metrics_bind_address, "0.0.0.0", 0, 0,
-	"address of the plain port"},
+	"address of the port for health and metrics"},
 	{"metrics-port", FLAG_INTEGER, &config.metrics_port, "8080", 0, 65535,
-	"port for health and metrics, plain HTTP; 0 for none"},
+	"port for health and metrics, plain HTTP; 0: no such port"},
 	{"tls-cert-file", FLAG_FILE, &config.tls_cert_file, "", 0, 0,
-	"certificate chain of the server, PEM; read again when it changes"},
+	"PEM file with the certificate chain of the server; read again when it changes"},
 	{"tls-private-key-file", FLAG_FILE, &config.tls_private_key_file, "", 0, 0,
-	"private key of the server, PEM; read again when it changes"},
+	"PEM file with the private key of the server; read again when it changes"},
 	{"apiservice-ca-file", FLAG_FILE, &config.apiservice_ca_file, "", 0, 0,
-		"CAs of the server's certificate, PEM: become the caBundle of APIServices by whose own it cannot be verified "
-		"any "
-	"more; read again when it changes"},
+		"PEM file with the CA bundle to write into APIServices whose own bundle no longer verifies the serving "
+	"certificate; read again when it changes"},
 	{"client-ca-file", FLAG_FILE, &config.client_ca_file, "", 0, 0,
-	"CAs of client certificates (user is the CN, groups are the O values), PEM; read again when it changes"},
+	"PEM file with the CAs of client certificates (user: CN, groups: O values); read again when it changes"},
 	{"require-client-cert", FLAG_BOOLEAN, &config.require_client_cert, "false", 0, 0,
 	"refuse clients without a valid certificate in the TLS handshake"},
 	{"requestheader-client-ca-file", FLAG_FILE, &config.requestheader_client_ca_file, "", 0, 0,
-	"CAs of the front proxy, whose X-Remote-* headers are believed, PEM; read again when it changes"},
+	"PEM file with the CAs of the front proxy, whose X-Remote-* headers are trusted; read again when it changes"},
 	{"requestheader-allowed-names", FLAG_NAMES, &config.requestheader_allowed_names, "", 0, 0,
-	"common names allowed for the front proxy, separated by commas; empty for any"},
+	"common names that the front proxy's certificate may have, separated by commas; empty: any"},
 	{"requestheader-username-headers", FLAG_NAMES, &config.requestheader_username_headers, "X-Remote-User", 0, 0,
-	"headers in which the front proxy names the user; the first that has a value counts"},
+	"headers with the user's name from the front proxy; the first header with a value counts"},
 	{"requestheader-uid-headers", FLAG_NAMES, &config.requestheader_uid_headers, "", 0, 0,
-	"headers in which the front proxy names the user's uid; X-Remote-Uid from Kubernetes 1.32 on"},
+	"headers with the user's uid from the front proxy; X-Remote-Uid since Kubernetes 1.32"},
 	{"requestheader-group-headers", FLAG_NAMES, &config.requestheader_group_headers, "X-Remote-Group", 0, 0,
-	"headers in which the front proxy names the user's groups"},
+	"headers with the user's groups from the front proxy"},
 	{"requestheader-extra-headers-prefix", FLAG_NAMES, &config.requestheader_extra_headers_prefix,
 		"X-Remote-Extra-", 0, 0,
-	"prefixes of the headers in which the front proxy tells more of the user"},
+	"prefixes of headers with other attributes of the user from the front proxy"},
 	{"authentication-kubeconfig", FLAG_FILE, &config.authentication_kubeconfig, "", 0, 0,
-	"kubeconfig to reach kube-apiserver with; without it, the service account of the pod"},
+	"kubeconfig for kube-apiserver; by default the service account of the pod"},
 	{"authentication-skip-lookup", FLAG_BOOLEAN, &config.authentication_skip_lookup, "false", 0, 0,
-	"do not ask kube-apiserver for the CAs that --client-ca-file and --requestheader-client-ca-file do not give"},
+	"do not read CAs from kube-apiserver if --client-ca-file or --requestheader-client-ca-file is missing"},
 	{"authentication-tolerate-lookup-failure", FLAG_BOOLEAN,
 		&config.authentication_tolerate_lookup_failure, "false", 0, 0,
-	"start although they cannot be had yet: nobody is believed until they can"},
+	"start even if these CAs cannot be read yet; no client is authenticated until they can"},
 	{"authentication-token-webhook-cache-ttl", FLAG_MILLISECONDS, &config.token_cache_ttl, "10s", 0, 3600000,
-	"how long the answer to a TokenReview is remembered; 0 for not at all"},
+	"how long an answer to a TokenReview is cached; 0: no cache"},
 	{"api-audiences", FLAG_NAMES, &config.api_audiences, "", 0, 0,
-	"audiences one of which a bearer token must be meant for, separated by commas; empty for kube-apiserver's own"},
+	"audiences, separated by commas; a bearer token must name one of them; empty: kube-apiserver's own audiences"},
 	{"anonymous-auth", FLAG_BOOLEAN, &config.anonymous_auth, "true", 0, 0,
-	"requests without any credentials are those of system:anonymous; otherwise they are refused with code 401"},
+	"treat requests without credentials as requests of system:anonymous; if false, answer them with 401"},
 	{"authorization-mode", FLAG_PARSED, &authorization_parser, "AlwaysDeny", 0, 0,
 	"Webhook (kube-apiserver decides), AlwaysAllow or AlwaysDeny; system:masters is always allowed"},
 	{"authorization-kubeconfig", FLAG_FILE, &config.authorization_kubeconfig, "", 0, 0,
-	"kubeconfig to ask kube-apiserver for decisions with; without it, as --authentication-kubeconfig"},
+	"kubeconfig for SubjectAccessReviews at kube-apiserver; by default that of --authentication-kubeconfig"},
 	{"authorization-webhook-cache-authorized-ttl", FLAG_MILLISECONDS, &config.authorized_ttl, "10s", 0, 3600000,
-	"how long it is remembered that something is allowed; 0 for not at all"},
+	"how long a decision to allow is cached; 0: no cache"},
 	{"authorization-webhook-cache-unauthorized-ttl", FLAG_MILLISECONDS, &config.unauthorized_ttl, "10s", 0, 3600000,
-	"how long it is remembered that something is not allowed; 0 for not at all"},
+	"how long a decision to deny is cached; 0: no cache"},
 	{"authorization-always-allow-paths", FLAG_STRING, &config.authorization_always_allow_paths,
 		"/healthz,/livez,/readyz", 0, 0,
-	"paths that need no authorization, separated by commas; a trailing * stands for any rest"},
+	"paths that need no authorization, separated by commas; a * at the end matches any rest"},
 	{"database", FLAG_STRING, &config.database, "", 0, 0,
-	"connection string; what it leaves out comes from the environment (PGHOST, PGUSER ...)"},
+	"connection string; environment variables such as PGHOST and PGUSER give missing parameters"},
 	{"read-database", FLAG_STRING, &config.read_database, "", 0, 0,
-	"connection string of a streaming standby: lists and watches of versions that it has are read there"},
+	"connection string of a streaming standby, for lists and watches of versions that the standby has"},
 	{"database-connections", FLAG_INTEGER, &config.connections, NULL, 1, 4096,
-		"connections of the whole proxy to the database, at most; 3 for each worker, 2 for upkeep and 1 for the feed "
-		"are needed; by default 6 for each worker and these 3, but no more than 40, so that two proxies fit into "
+		"maximum number of the proxy's connections to the database; at least 3 for each worker, 2 for upkeep and 1 for "
+		"the feed; by default 6 for each worker and these 3, but at most 40, so that two proxies fit into "
 	"max_connections = 100"},
 	{"disable-admission-plugins", FLAG_PARSED, &plugins_parser, "", 0, 0,
-		"NamespaceLifecycle: create in any namespace; otherwise, where there is a kube-apiserver, only in one that "
-	"exists and is not being deleted"},
+		"NamespaceLifecycle: allow creates in any namespace; by default, with a kube-apiserver, only in namespaces "
+	"that exist and are not being deleted"},
 	{"cluster-id", FLAG_UUID, &config.cluster_id, "", 0, 0,
-	"uid of the cluster that is served; without it, the uid of the namespace kube-system is asked from kube-apiserver"},
+	"uid of the served cluster; by default the uid of the namespace kube-system, read from kube-apiserver"},
 	{"cluster-name", FLAG_STRING, &config.cluster_name, "", 0, 0,
-	"name of the cluster, for people"},
+	"name of the cluster in views and pages"},
 	{"upkeep", FLAG_BOOLEAN, &config.upkeep, "true", 0, 0,
 		"run the upkeep process: maintenance, merging, namespaces, webhooks, the caBundle of APIServices, counts for "
-	"metrics; one proxy of a cluster has to"},
+	"metrics; at least one proxy of a cluster must run it"},
 	{"workers", FLAG_INTEGER, &config.workers, NULL, 1, 64,
-	"worker processes; by default one for each processor, at most 8"},
+	"number of worker processes; by default one for each processor, at most 8"},
 	{"max-request-body-bytes", FLAG_SIZE, &config.max_request_body_bytes, "3145728", 1024, 67108864,
-	"larger request bodies are refused with code 413"},
+	"maximum size of a request body; larger bodies are answered with 413"},
 	{"max-connections", FLAG_SIZE, &config.max_connections, "8192", 16, 1048576,
-		"clients' connections of each worker; a quarter of them may be of clients that nobody knows, of which the "
-		"idlest makes "
-	"room for another"},
+		"maximum number of clients' connections of each worker; unauthenticated clients can have a quarter of them, "
+	"and a new one replaces the one that is idle for the longest time"},
 	{"max-buffered-body-bytes", FLAG_SIZE, &config.max_buffered_body_bytes, "134217728", 1048576, 1099511627776,
-		"bytes of request bodies that each worker holds, by their announced length, a quarter of them for clients "
-		"that nobody "
-	"knows; what is beyond is refused with code 429"},
+		"maximum size of all request bodies that a worker holds, by their announced length, a quarter of it for "
+	"unauthenticated clients; further bodies are answered with 429"},
 	{"max-buffered-answer-bytes", FLAG_SIZE, &config.max_buffered_answer_bytes, "268435456", 1048576, 1099511627776,
-		"bytes of answers that each worker holds for clients; beyond it, the clients are cut that take nothing for a "
-	"second"},
+		"maximum size of all answers that a worker holds for clients; beyond that, connections of clients that read "
+	"nothing for a second are closed"},
 	{"http2", FLAG_BOOLEAN, &config.http2, "false", 0, 0,
-	"offer HTTP/2; this version of libh2o has known weaknesses there: only for clients that are trusted"},
+	"offer HTTP/2; only for trusted clients, because this version of libh2o has known weaknesses in HTTP/2"},
 	{"request-timeout", FLAG_SECONDS, &config.request_timeout, "1m0s", 1, 3600,
-	"time for a request that is not a watch"},
+	"time limit of a request that is not a watch"},
 	{"shutdown-delay-duration", FLAG_SECONDS, &config.shutdown_delay, "0s", 0, 3600,
-	"time between SIGTERM, when readyz begins to fail, and the end of accepting connections"},
+	"how long the proxy accepts connections after SIGTERM; readyz fails from SIGTERM on"},
 	{"shutdown-timeout", FLAG_SECONDS, &config.shutdown_timeout, "30s", 0, 60,
-	"time after that for requests to end"},
+	"how long requests may take to end after that"},
 	{"watch-poll-interval", FLAG_MILLISECONDS, &config.poll_interval, "30ms", 1, 60000,
-	"how often the change log is looked at"},
+	"interval between two polls of the change log"},
 	{"result-metrics-series", FLAG_INTEGER, &config.result_series, "0", 0, 50000,
-		"at most so many series of policy_report_result and cluster_policy_report_result at /metrics, failing ones "
-	"first; 0 for none"},
+		"maximum number of series of policy_report_result and cluster_policy_report_result at /metrics, failing ones "
+	"first; 0: none"},
 	{"result-metrics-interval", FLAG_MILLISECONDS, &config.result_interval, "15s", 1000, 3600000,
-	"how often they are read from the database at most"},
+	"shortest interval between two reads of these series from the database"},
 	{"webhooks", FLAG_BOOLEAN, &config.webhooks, "true", 0, 0,
 	"send new failures to the targets of add_webhook()"},
 	{"webhook-directory", FLAG_STRING, &config.webhook_directory, "", 0, 0,
-	"directory with the files that add_webhook() names: tokens, keys, CAs; read for each batch"},
+	"directory with the files that add_webhook() names (tokens, keys, CAs); they are read for each batch"},
 	{"pid-file", FLAG_STRING, &config.pid_file, "", 0, 0,
-	"file to write the process id to"},
+	"file for the process id"},
 	{"v", FLAG_INTEGER, &config.verbosity, "0", 0, 10,
-	"what is logged: 0 errors, slow requests and how the start went, 1 also every request, 2 also details"},
+	"verbosity of the log; 0: errors, slow requests and the start; 1: also every request; 2: also details"},
 	{"logging-format", FLAG_PARSED, &logging_parser, "json", 0, 0,
 	"json or text"},
 	{"slow-request-threshold", FLAG_MILLISECONDS, &config.slow_request_threshold, "1s", 0, 3600000,
-	"requests that take as long or longer, watches aside, are logged whatever --v is; 0 for none"},
+	"requests other than watches that take at least this long are logged with any --v; 0: none"},
 };
 
 static FlagSet flag_set = {
@@ -225,7 +222,7 @@ check_connections(void)
 	if (config.connections >= least)
 		return;
 	snprintf(reason, sizeof(reason),
-			 "%d are too few for %d workers%s and the feed: at least %d are needed, or fewer --workers",
+			 "%d are too few for %d workers%s and the feed: give at least %d, or fewer --workers",
 			 config.connections, config.workers, config.upkeep ? ", the upkeep process" : "", least);
 	usage_error("database-connections", NULL, reason);
 }

@@ -496,7 +496,7 @@ def test_turned_off(kube, ns):
     assert kube.asked(".") == []
     wrong = kube.proxy("--disable-admission-plugins=Other", ready=False)
     assert wrong.process.wait(20) == 2
-    assert "the only plugin there is is NamespaceLifecycle" in wrong.log_path.read_text()
+    assert "the only plugin is NamespaceLifecycle" in wrong.log_path.read_text()
 
 
 def test_namespace_itself(kube, pair, ns):
