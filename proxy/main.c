@@ -195,7 +195,7 @@ learn_again(void)
 		return;
 	arena_init(&arena);
 	if (authentication_lookup(&arena, &why) != LOOKUP_DONE)
-		log_line(LOG_ERROR, "whose certificates to believe is known as of the proxy's start only: %s", why);
+		log_line(LOG_ERROR, "the trusted CAs are those of the proxy's start: %s", why);
 	arena_free(&arena);
 }
 
@@ -539,7 +539,7 @@ learn_authentication(void)
 
 		if (result == LOOKUP_DONE)
 			break;
-		log_line(LOG_ERROR, "it is not known yet whose certificates to believe: %s", why);
+		log_line(LOG_ERROR, "the trusted CAs are not known yet: %s", why);
 		if (config.authentication_tolerate_lookup_failure)
 			break;
 		if (result == LOOKUP_FORBIDDEN || attempt == ASK_ATTEMPTS)

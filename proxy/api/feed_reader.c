@@ -368,7 +368,7 @@ wish(int number, const JsonText *tokens, size_t count)
 
 		if (place < 0)
 		{
-			log_line(LOG_ERROR, "lane %d is not followed: there are too many", number);
+			log_line(LOG_ERROR, "lane %d is not followed: too many lanes are watched", number);
 			return;
 		}
 		lane = lane_add(number, place, -1);

@@ -714,12 +714,12 @@ static void
 list_end(void *state)
 {
 	if (failing)
-		log_line(LOG_INFO, "kube-apiserver tells of the namespaces again");
+		log_line(LOG_INFO, "the namespaces can be read from kube-apiserver again");
 	failing = false;
 	if (!list_trusted)
 		log_line(LOG_ERROR,
 				 "the kube-apiserver is not that of cluster %s, by the uid of its namespace " SYSTEM_NAMESPACE
-				 ": objects of namespaces that are gone are not deleted", config.cluster_id);
+				 ": objects of deleted namespaces are not removed", config.cluster_id);
 	trust = list_trusted ? TRUSTED : UNTRUSTED;
 	for (size_t i = 0; i < BUCKETS; i++)
 	{
@@ -752,7 +752,7 @@ on_event(void *state, const char *type, const json_t *object)
 static void
 on_failure(void *state, int status, const char *why)
 {
-	log_line(failing ? LOG_DEBUG : LOG_ERROR, "kube-apiserver does not tell of the namespaces: %s", why);
+	log_line(failing ? LOG_DEBUG : LOG_ERROR, "the namespaces cannot be read from kube-apiserver: %s", why);
 	failing = true;
 }
 

@@ -111,7 +111,7 @@ kubeapi_config(KubeApi *api)
 	}
 	else
 	{
-		log_line(LOG_ERROR, "the kubeconfig cannot be read anew: %s", why);
+		log_line(LOG_ERROR, "the kubeconfig cannot be read again: %s", why);
 		arena_free(&arena);
 	}
 	return &api->kubeconfig;

@@ -113,7 +113,7 @@ call_refuse_roomless(PgCall *call)
 	if (logged_at != 0 && now - logged_at < ROOMLESS_LOG_MS)
 		return;
 	logged_at = now;
-	log_line(LOG_ERROR, "answers are refused: too much is held for clients (--max-buffered-answer-bytes)");
+	log_line(LOG_ERROR, "answers are refused: too many bytes are held for clients (--max-buffered-answer-bytes)");
 }
 
 static bool

@@ -564,7 +564,7 @@ sweep(uint64_t now)
 			http_answer_cut(answer);
 		else if (answer->in_flight && socket_stalled(polled[i].fd, &answer->progress, now) >= WRITE_TIMEOUT)
 		{
-			log_line(LOG_WARNING, "the client of %s %s took nothing for %d s and is cut", answer->exchange.method,
+			log_line(LOG_WARNING, "the client of %s %s read nothing for %d s and is cut off", answer->exchange.method,
 					 answer->exchange.uri, WRITE_TIMEOUT / 1000);
 			http_answer_cut(answer);
 		}
@@ -597,8 +597,8 @@ relieve(uint64_t now)
 		if (logged_at == 0 || now - logged_at >= RELIEF_LOG_INTERVAL)
 		{
 			logged_at = now;
-			log_line(LOG_ERROR, "the client of %s %.200s took nothing for a second and is cut: too much is held for "
-					 "clients (--max-buffered-answer-bytes)", answer->exchange.method, answer->exchange.uri);
+			log_line(LOG_ERROR, "the client of %s %.200s read nothing for a second and is cut off: too many bytes are "
+					 "held for clients (--max-buffered-answer-bytes)", answer->exchange.method, answer->exchange.uri);
 		}
 		metrics_count(COUNTER_ANSWERS_CUT, 1);
 		http_answer_cut(answer);

@@ -144,7 +144,7 @@ end_stranger(HttpClient *client, const char *why)
 	if (logged_at != 0 && now - logged_at < LOG_INTERVAL)
 		return;
 	logged_at = now;
-	log_line(LOG_ERROR, "connections of clients that nobody knows are ended: %s", why);
+	log_line(LOG_ERROR, "connections of unauthenticated clients are closed: %s", why);
 }
 
 void
@@ -218,7 +218,7 @@ http_client_hold(HttpClient *client, size_t bytes)
 
 		if (client->known || first == NULL || first == client || loop_now() - first->held_since < PATIENCE)
 			return false;
-		end_stranger(first, "they hold too much of requests that are not whole (--max-buffered-body-bytes)");
+		end_stranger(first, "too many bytes of incomplete requests are held (--max-buffered-body-bytes)");
 	}
 	set_held(client, bytes);
 	return true;

@@ -44,7 +44,7 @@ authentication_lookup(Arena *arena, const char **why)
 		*why = arena_printf(arena, "the ConfigMap %s cannot be used: %s", NAME, reason);
 	if (answer.status == 404)
 	{
-		log_line(LOG_WARNING, "there is no ConfigMap %s in kube-system yet: no front proxy is believed", NAME);
+		log_line(LOG_WARNING, "there is no ConfigMap %s in kube-system yet: no front proxy is trusted", NAME);
 		return LOOKUP_DONE;
 	}
 	if (answer.status != 403)
@@ -63,7 +63,7 @@ take(const json_t *config_map)
 	char		why[512];
 
 	if (!authentication_config_publish(config_map, why, sizeof(why)))
-		log_line(LOG_ERROR, "the ConfigMap %s changed but cannot be used, what it said before stays in force: %s",
+		log_line(LOG_ERROR, "the ConfigMap %s changed but cannot be used, its old contents stay in force: %s",
 				 NAME, why);
 	else if (authentication_config()->generation != before)
 		log_line(LOG_INFO, "the ConfigMap %s has changed and is in force", NAME);
@@ -79,7 +79,7 @@ static void
 on_event(void *state, const char *type, const json_t *object)
 {
 	if (strcmp(type, "DELETED") == 0)
-		log_line(LOG_WARNING, "the ConfigMap %s was deleted; what it said stays in force", NAME);
+		log_line(LOG_WARNING, "the ConfigMap %s was deleted; its last contents stay in force", NAME);
 	else
 		take(object);
 }
@@ -92,7 +92,7 @@ on_nothing(void *state)
 static void
 on_failure(void *state, int status, const char *why)
 {
-	log_line(LOG_WARNING, "the ConfigMap %s cannot be followed at present: %s", NAME, why);
+	log_line(LOG_WARNING, "the ConfigMap %s cannot be watched at present: %s", NAME, why);
 }
 
 void

@@ -112,11 +112,11 @@ read_cas(void)
 	arena_init(&cas.arena);
 	if (!ca_bundle_read(&cas.arena, path, &cas.pem, why, sizeof(why)) ||
 		!ca_bundle_load(&cas.store, NULL, cas.pem, path, why, sizeof(why)))
-		log_line(LOG_ERROR, "APIServices are not looked after: %s", why);
+		log_line(LOG_ERROR, "the caBundle of APIServices is not updated: %s", why);
 	else if (is_verified_by(cas.store))
 		return true;
 	else
-		log_line(LOG_WARNING, "APIServices are not looked after: the server's certificate cannot be verified by %s",
+		log_line(LOG_WARNING, "the caBundle of APIServices is not updated: %s does not verify the server's certificate",
 				 path);
 	X509_STORE_free(cas.store);
 	cas.store = NULL;
@@ -139,7 +139,7 @@ is_outdated(Arena *arena, const ApiService *service, const char *bundle)
 			outdated = false;
 		else if (ca_bundle_is_newer(store, cas.store))
 		{
-			log_line(LOG_WARNING, "the APIService %s has a newer CA than %s and is left as it is", service->name,
+			log_line(LOG_WARNING, "the APIService %s has a newer CA than %s and does not change", service->name,
 					 config.apiservice_ca_file);
 			outdated = false;
 		}

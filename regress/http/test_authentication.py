@@ -415,7 +415,7 @@ def test_config_map_nonsense(delegate):
         delegation.entries = kept
         assert who(delegation, front.get, fresh_path())["user"] == "alice"
     delegation.apiserver.set_authentication(None)
-    until(lambda: "was deleted; what it said stays in force" in delegation.proxy.log_path.read_text(), 20, "the deletion in the log")
+    until(lambda: "was deleted; its last contents stay in force" in delegation.proxy.log_path.read_text(), 20, "the deletion in the log")
     assert who(delegation, front.get, fresh_path())["user"] == "alice"
     delegation.publish(requestheader_allowed_names=["somebody"])
     until(lambda: front.get(fresh_path()).code == 401, 20, "the new ConfigMap")

@@ -153,7 +153,8 @@ def test_refused_by_the_cluster(cluster):
     cluster.forbidden = "GET .*/namespaces/kube-system"
     assert "the cluster's uid cannot be read" in load(cluster, code=1).stderr
     cluster.forbidden = None
-    assert "but --cluster-id is " + str(uuid.UUID(int=1)) in load(cluster, f"--cluster-id={uuid.UUID(int=1)}", code=1).stderr
+    other = uuid.UUID(int=1)
+    assert f"but --cluster-id is {other}" in load(cluster, f"--cluster-id={other}", code=1).stderr
 
 
 def test_hidden_behind_a_service(cluster):
@@ -230,7 +231,8 @@ def test_wrong_databases(cluster):
     assert "may not serve cluster" in fails(database.connection("kube_reports_proxy"))
     database.psql(f"CREATE ROLE nobody_{cluster.role} LOGIN", user="postgres")
     assert "grant_proxy(role, cluster)" in fails(database.connection(f"nobody_{cluster.role}"))
-    assert "--kinds: the database does not serve bananas" in fails(database.connection(cluster.role), "--kinds=policyreports,bananas")
+    assert "--kinds: the database does not serve bananas" in fails(database.connection(cluster.role),
+                                                                   "--kinds=policyreports,bananas")
     assert "--from-cluster" in fails(database.connection(cluster.role), "--from-reports-server=dbname=x", code=2)
     assert "unknown flag" in fails(database.connection(cluster.role), "--from=here", code=2).lower()
 

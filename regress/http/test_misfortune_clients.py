@@ -230,7 +230,7 @@ def test_known_clients_have_room(stack, ns, crowds):
     log = proxy.log_path.read_text()
     assert ("a request was refused with code 429, because too many request bodies are held already "
             "(--max-buffered-body-bytes)" in log)
-    assert ("connections of clients that nobody knows are ended: they hold too much of requests that are not whole"
+    assert ("connections of unauthenticated clients are closed: too many bytes of incomplete requests are held"
             in log)
     for connection in strangers:
         connection.close()

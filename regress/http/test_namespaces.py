@@ -466,7 +466,7 @@ def test_unauthorized_list(kube, stack, ns):
     kube.trouble(r"\?limit=", code=403)
     proxy = kube.proxy()
     api = proxy.api()
-    until(lambda: "kube-apiserver does not tell of the namespaces" in proxy.log_path.read_text(), 20,
+    until(lambda: "the namespaces cannot be read from kube-apiserver" in proxy.log_path.read_text(), 20,
           "the reason in the log")
     api.create(POLR, report("a"), ns)
     assert api.post(path_of(POLR, "no-" + ns), report("a")).json == missing("no-" + ns)
