@@ -17,6 +17,9 @@
 #   lint              gcc, clang, clang-tidy, cppcheck and shellcheck
 #   layers            includes against .ci/layers
 #   format            format the sources; format-check only checks them
+#   plain             the SQL variant as a script for the owner of a database, into sql/build/plain; see docs/managed.md
+#   tle               the SQL variant for pg_tle, into sql/build/tle
+#   check-variant-sql installs the SQL variant in each way on a server that has none of our files, and compares them
 #   deb               Debian packages, into build/deb; check-deb installs, upgrades and purges them in a clean Debian
 #   check-images      builds the images of helm/images on a clean Debian, and uses them
 #   fuzz              build the fuzz targets; fuzz-run runs them with libFuzzer
@@ -48,7 +51,7 @@ PG_CONFIG ?= pg_config
 
 # ---- goals that are scripts: they need no PostgreSQL to be installed yet, and call make themselves ----
 
-SCRIPT_GOALS = help up down clean-run check check-clients check-oracle check-pg16 check-pg17 check-pg18 check-sanitizers lint fuzz-run format format-check soak bench deb check-deb check-cluster bench-relief check-chart install-manifest check-images
+SCRIPT_GOALS = help up down clean-run check check-variant-sql check-clients check-oracle check-pg16 check-pg17 check-pg18 check-sanitizers lint fuzz-run format format-check soak bench deb check-deb check-cluster bench-relief check-chart install-manifest check-images
 
 ifneq (,$(filter $(SCRIPT_GOALS),$(MAKECMDGOALS)))
 
@@ -83,9 +86,11 @@ INTERMEDIATE_TYPES = ephemeralreports.reports.kyverno.io clusterephemeralreports
 
 # The install script is its parts in the order of sql/parts; update scripts are made of the same, see sql/migrations.
 SCRIPT_BUILD = sql/build/$(VARIANT)
-SCRIPT_PARTS = $(addprefix sql/,$(shell awk -v variant=$(VARIANT) \
+script_parts = $(addprefix sql/,$(shell awk -v variant=$(1) \
 	'/^\#/ || !NF { next } $$1 == "c" || $$1 == "sql" { if ($$1 != variant) next; sub(/^[a-z]+/, "") } \
 	{ print $$1 == "builtin" ? "build/builtin.sql" : $$1 }' sql/parts))
+SCRIPT_PARTS = $(call script_parts,$(VARIANT))
+SQL_PARTS = $(call script_parts,sql)
 
 # The releases that migrations lead from, newest first.
 RELEASES := $(shell version='$(EXTVERSION)'; while set -- sql/migrations/*--"$$version".sql; [ -e "$$1" ]; do \
@@ -168,8 +173,10 @@ $(SANITIZED)/$(MODULE_big).so: $(SANITIZED_OBJS)
 
 # ---- the install script and the update scripts ----
 
+# The version that functions of the script give, and the name of the module.
+NAME_VERSION = sed -e 's,SCRIPT_VERSION,$(EXTVERSION),'
 # Not module_pathname in the control file, which has one line for all versions.
-NAME_MODULE = sed 's,MODULE_PATHNAME,$$libdir/kube_reports-$(EXTVERSION),'
+NAME_MODULE = $(NAME_VERSION) -e 's,MODULE_PATHNAME,$$libdir/kube_reports-$(EXTVERSION),'
 
 sql/build/builtin.sql: $(patsubst %,sql/crds/%.json,$(CURRENT_TYPES) $(INTERMEDIATE_TYPES)) Makefile
 	@mkdir -p $(@D)
@@ -206,6 +213,38 @@ $(SCRIPT_BUILD)/kube_reports--%--$(EXTVERSION).sql: $(SCRIPT_PARTS) sql/script/u
 sql/build/sql/kube_reports.control: extension/kube_reports.control
 	@mkdir -p $(@D)
 	sed -e 's/^trusted.*/superuser = false/' $< >$@
+
+# ---- the SQL variant for servers that have no file of ours: the plain script, and pg_tle ----
+
+UPDATE_SCRIPT_SOURCES = $(SQL_PARTS) sql/script/update_script $(wildcard sql/script/*update* sql/migrations/*) Makefile
+
+.PHONY: plain tle
+plain: $(addprefix sql/build/plain/kube_reports--,install.sql uninstall.sql $(RELEASES:%=update--%--$(EXTVERSION).sql))
+tle: sql/build/tle/kube_reports--tle.sql
+
+sql/build/plain/kube_reports--install.sql: $(SQL_PARTS) $(wildcard sql/script/plain_*) sql/parts Makefile
+	@mkdir -p $(@D)
+	sql/script/plain_script $(SQL_PARTS) >$@.new && $(NAME_VERSION) $@.new >$@.named && rm $@.new && mv $@.named $@
+
+sql/build/plain/kube_reports--uninstall.sql: sql/script/plain_uninstall.sql
+	@mkdir -p $(@D)
+	cp $< $@
+
+sql/build/plain/kube_reports--update--%--$(EXTVERSION).sql: $(UPDATE_SCRIPT_SOURCES)
+	@mkdir -p $(@D)
+	PLAIN=1 sql/script/update_script $* $(EXTVERSION) $(SQL_PARTS) >$@.new && $(NAME_VERSION) $@.new >$@.named && rm $@.new && mv $@.named $@
+
+sql/build/tle/install.sql: $(SQL_PARTS) sql/parts Makefile
+	@mkdir -p $(@D)
+	$(NAME_VERSION) $(SQL_PARTS) >$@.new && mv $@.new $@
+
+sql/build/tle/update--%.sql: $(UPDATE_SCRIPT_SOURCES)
+	@mkdir -p $(@D)
+	sql/script/update_script $* $(EXTVERSION) $(SQL_PARTS) >$@.new && $(NAME_VERSION) $@.new >$@.named && rm $@.new && mv $@.named $@
+
+sql/build/tle/kube_reports--tle.sql: sql/build/tle/install.sql $(RELEASES:%=sql/build/tle/update--%.sql) sql/script/tle_script
+	sql/script/tle_script $(EXTVERSION) "$$(sed -n "s/^comment = '\(.*\)'/\1/p" extension/kube_reports.control)" \
+		$< $(foreach release,$(RELEASES),$(release) sql/build/tle/update--$(release).sql) >$@.new && mv $@.new $@
 
 # ---- the proxy ----
 

@@ -39,7 +39,7 @@ const PgStatementText pg_statements[PG_STATEMENT_COUNT] = {
 	[PG_HELLO] = {"hello",
 		"SELECT h.generation, h.store, pg_catalog.current_setting('transaction_read_only')::boolean,"
 		" h.oldest_protocol, h.newest_protocol,"
-		" (SELECT e.extversion FROM pg_catalog.pg_extension e WHERE e.extname = 'kube_reports'),"
+		" kube_reports_internal.script_version(),"
 		/* An extension of an earlier version does not say it. */
 		" pg_catalog.to_jsonb(h)->>'variant'"
 	" FROM kube_reports_internal.api_hello($1::uuid, $2::text, $3::int4) h", 7, true, false, false},

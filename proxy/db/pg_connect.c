@@ -71,7 +71,7 @@ announce(const Connection *connection, const PgResult *hello)
 	snprintf(announcement, sizeof(announcement),
 			 "database \"%s\" at %s port %s as role \"%s\"; PostgreSQL %s, extension %s",
 			 PQdb(conn), PQhost(conn), PQport(conn), PQuser(conn), version != NULL ? version : "of unknown version",
-			 pg_is_null(hello, 0, 5) ? "installed by a script" : pg_text(hello, 0, 5).bytes);
+			 pg_text(hello, 0, 5).bytes);
 }
 
 PgVariant
@@ -102,7 +102,8 @@ greeting_trouble(Connection *connection, const PgError *error)
 	if (strcmp(error->sqlstate, "3F000") == 0)
 	{
 		snprintf(why, sizeof(why), "database \"%s\" does not have the extension", PQdb(conn));
-		hint = "In that database its owner runs: CREATE EXTENSION kube_reports";
+		hint = "In that database its owner runs: CREATE EXTENSION kube_reports; or kube_reports--install.sql, where no "
+			"extension of ours can be";
 	}
 	else if (strcmp(error->sqlstate, "42883") == 0)
 	{

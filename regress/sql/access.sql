@@ -102,6 +102,8 @@ GRANT SELECT ON public.regress_usable TO PUBLIC;
 CREATE TABLE public.regress_call (name text PRIMARY KEY, call text NOT NULL);
 GRANT SELECT ON public.regress_call TO PUBLIC;
 INSERT INTO public.regress_call VALUES
+	('script_version', $$kube_reports_internal.script_version()$$),
+	('placed', $$kube_reports_internal.placed()$$),
 	('status_name', $$kube_reports_internal.status_name('p')$$),
 	('unpacked_changes',
 		$$kube_reports_internal.unpacked_changes('{1}', '{2}', '{3}', NULL, '{p}', NULL, NULL, NULL)$$),

@@ -12,7 +12,8 @@ AS $$
 	SELECT 'ROUTINE', p.oid::regprocedure::text, 'EXECUTE' FROM pg_proc p
 		WHERE p.pronamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)
 			AND (p.proname LIKE 'api\_%'
-			OR p.proname IN ('this_caller', 'write_batch', 'commit_batch', 'delete_piece', 'sweep_piece', 'aggregate_piece'))
+			OR p.proname IN ('this_caller', 'write_batch', 'commit_batch', 'delete_piece', 'sweep_piece', 'aggregate_piece',
+				'script_version'))
 	UNION ALL
 	SELECT 'TABLE', 'kube_reports_internal.caller', 'SELECT'
 $$;
@@ -59,6 +60,7 @@ AS $$
 		WHERE p.pronamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)
 			AND p.prokind IN ('f', 'a') AND p.proname IN (
 			-- Used by views and searches.
+			'script_version', 'placed',
 			'total', 'status_name', 'unpacked_changes', 'excluded_from_score', 'string_at', 'value_at', 'is_report',
 				'checked_filter', 'filter_strings', 'filter_words', 'known_word',
 			'status_words', 'severity_words', 'check_rows', 'warn_pending', 'find_results', 'find_resources',

@@ -22,7 +22,8 @@ DO $$
 DECLARE
 	-- The findings of update_preamble.sql; null in an install script, where everything is new.
 	before		jsonb := nullif(current_setting('kube_reports_internal.updating', true), '')::jsonb;
-	receiver	oid := (SELECT e.extowner FROM pg_extension e WHERE e.extname = 'kube_reports');
+	receiver	oid := coalesce((SELECT e.extowner FROM pg_extension e WHERE e.extname = 'kube_reports'),
+		(SELECT r.oid FROM pg_roles r WHERE r.rolname = current_user));
 	member		record;
 	given		record;
 	made		jsonb := '[]';
@@ -30,7 +31,16 @@ BEGIN
 	FOR member IN
 		SELECT d.classid, d.objid, m.kind, m.kind || ' ' || m.name AS object, m.owner, m.in_c,
 			before IS NULL OR NOT before->'members' ? (d.classid::oid || '.' || d.objid) AS new
-		FROM pg_depend d JOIN pg_extension e ON e.oid = d.refobjid,
+		FROM (SELECT d.classid, d.objid FROM pg_depend d JOIN pg_extension e ON e.oid = d.refobjid
+				WHERE d.refclassid = 'pg_extension'::regclass AND e.extname = 'kube_reports' AND d.deptype = 'e'
+			-- The objects of the plain script are all that the schemas hold.
+			UNION ALL
+			SELECT d.classid, d.objid FROM pg_depend d JOIN pg_namespace n ON n.oid = d.refobjid
+				WHERE d.refclassid = 'pg_namespace'::regclass AND n.nspname IN ('kube_reports', 'kube_reports_internal')
+					AND NOT EXISTS (SELECT FROM pg_extension e WHERE e.extname = 'kube_reports')
+			UNION ALL
+			SELECT 'pg_namespace'::regclass, to_regnamespace('kube_reports_internal')
+				WHERE NOT EXISTS (SELECT FROM pg_extension e WHERE e.extname = 'kube_reports')) d,
 			LATERAL (SELECT 'SCHEMA' AS kind, n.oid::regnamespace::text AS name, n.nspowner AS owner, false AS in_c
 					FROM pg_namespace n WHERE d.classid = 'pg_namespace'::regclass AND n.oid = d.objid
 				UNION ALL
@@ -51,7 +61,6 @@ BEGIN
 				UNION ALL
 				SELECT 'STATISTICS', format('%s.%I', s.stxnamespace::regnamespace, s.stxname), s.stxowner, false
 					FROM pg_statistic_ext s WHERE d.classid = 'pg_statistic_ext'::regclass AND s.oid = d.objid) m
-		WHERE d.refclassid = 'pg_extension'::regclass AND e.extname = 'kube_reports' AND d.deptype = 'e'
 	LOOP
 		IF member.in_c THEN
 			-- The function was not in C before.  Grants by the owner would become grants by the superuser, and the

@@ -25,7 +25,18 @@ BEGIN
 	-- Everything is new, see owner.sql.
 	PERFORM set_config('kube_reports_internal.updating', '', true);
 	SELECT e.oid, e.extowner, e.extnamespace, n.nspowner INTO extension
-		FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'kube_reports';
+		FROM (SELECT e.oid, e.extowner, e.extnamespace FROM pg_extension e WHERE e.extname = 'kube_reports'
+			-- The plain script makes no extension.
+			UNION ALL
+			SELECT 0, r.oid, to_regnamespace('kube_reports') FROM pg_roles r WHERE r.rolname = current_user
+				AND NOT EXISTS (SELECT FROM pg_extension e WHERE e.extname = 'kube_reports')) e
+			JOIN pg_namespace n ON n.oid = e.extnamespace;
+	-- pg_tle has no control file that says so, and asks nobody.
+	IF extension.extnamespace IS DISTINCT FROM to_regnamespace('kube_reports') THEN
+		RAISE EXCEPTION 'the extension is made in schema kube_reports, not in %', extension.extnamespace::regnamespace
+			USING ERRCODE = 'invalid_schema_name',
+				HINT = 'CREATE SCHEMA IF NOT EXISTS kube_reports, then: CREATE EXTENSION kube_reports SCHEMA kube_reports.';
+	END IF;
 	IF extension.nspowner <> extension.extowner THEN
 		RAISE EXCEPTION 'schema kube_reports belongs to role "%"', extension.nspowner::regrole
 			USING ERRCODE = 'object_not_in_prerequisite_state',

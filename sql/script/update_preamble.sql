@@ -33,7 +33,12 @@ DECLARE
 	in_c		boolean := 'VARIANT' = 'c';		-- which update_script fills in
 BEGIN
 	SELECT e.oid, e.extowner, e.extnamespace, r.rolsuper INTO extension
-		FROM pg_extension e JOIN pg_roles r ON r.oid = e.extowner WHERE e.extname = 'kube_reports';
+		FROM (SELECT e.oid, e.extowner, e.extnamespace FROM pg_extension e WHERE e.extname = 'kube_reports'
+			-- The plain script makes no extension.
+			UNION ALL
+			SELECT 0, n.nspowner, n.oid FROM pg_namespace n WHERE n.nspname = 'kube_reports'
+				AND NOT EXISTS (SELECT FROM pg_extension e WHERE e.extname = 'kube_reports')) e
+			JOIN pg_roles r ON r.oid = e.extowner;
 	IF (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = current_user) THEN
 		-- This variant needs no superuser, and its type report is a domain.
 		IF NOT in_c AND NOT extension.rolsuper THEN
@@ -122,15 +127,22 @@ BEGIN
 	-- the secret: that would lock the server's catalogs as well.
 	ALTER VIEW kube_reports_internal.caller SET (security_barrier = true);
 	SELECT string_agg('ONLY ' || c.oid::regclass, ', ' ORDER BY c.relname <> 'caller_secret', c.oid) INTO found
-		FROM pg_depend d JOIN pg_class c ON c.oid = d.objid
-		WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_extension'::regclass
-			AND d.refobjid = extension.oid AND d.deptype = 'e' AND c.relkind IN ('r', 'p');
+		FROM pg_class c
+		WHERE c.relkind IN ('r', 'p') AND (EXISTS (SELECT FROM pg_depend d
+			WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.refclassid = 'pg_extension'::regclass
+				AND d.refobjid = extension.oid AND d.deptype = 'e')
+			OR extension.oid = 0 AND c.relnamespace = ANY (schemas));
 	EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', found);
 
 	-- For owner.sql: the existing objects and their grants.
-	SELECT jsonb_agg(d.classid::oid || '.' || d.objid) INTO members
-		FROM pg_depend d
-		WHERE d.refclassid = 'pg_extension'::regclass AND d.refobjid = extension.oid AND d.deptype = 'e';
+	SELECT jsonb_agg(m.classid::oid || '.' || m.objid) INTO members
+		FROM (SELECT d.classid, d.objid FROM pg_depend d
+				WHERE d.refclassid = 'pg_extension'::regclass AND d.refobjid = extension.oid AND d.deptype = 'e'
+			UNION ALL
+			SELECT d.classid, d.objid FROM pg_depend d
+				WHERE extension.oid = 0 AND d.refclassid = 'pg_namespace'::regclass AND d.refobjid = ANY (schemas)
+			UNION ALL
+			SELECT 'pg_namespace'::regclass, s.oid FROM unnest(schemas) s(oid) WHERE extension.oid = 0) m;
 	SELECT coalesce(jsonb_agg(jsonb_build_array(o.kind, o.name,
 			CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END, a.privilege_type,
 			CASE WHEN a.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END)), '[]') INTO grants

@@ -6,16 +6,14 @@
 -- nothing: sizes and counts are subqueries of their own.
 
 CREATE VIEW kube_reports.status AS
-	SELECT (SELECT e.extversion FROM pg_catalog.pg_extension e WHERE e.extname = 'kube_reports') AS version,
-		s.restore_pending OR EXISTS (SELECT FROM kube_reports_internal.lane l
-		WHERE l.store IS DISTINCT FROM s.identity)
+	SELECT kube_reports_internal.script_version() AS version,
+		s.restore_pending OR coalesce(kube_reports_internal.placed() <> s.tableoid, false)
+			OR EXISTS (SELECT FROM kube_reports_internal.lane l WHERE l.store IS DISTINCT FROM s.identity)
 			AS restore_pending,
 		s.restore_pending OR EXISTS (SELECT FROM kube_reports_internal.result_rebuild)
 			OR EXISTS (SELECT FROM kube_reports_internal.result_pending) AS results_pending,
 		s.generation AS registry_generation,
-		s.version IS DISTINCT FROM (SELECT e.extversion FROM pg_catalog.pg_extension e
-		WHERE e.extname = 'kube_reports')
-			AS update_pending,
+		s.version IS DISTINCT FROM kube_reports_internal.script_version() AS update_pending,
 		(SELECT count(*) FROM kube_reports.cluster) AS clusters,
 		(SELECT count(*) FROM kube_reports.object) AS objects,
 		(SELECT count(*) FROM kube_reports_internal.change) AS log_entries,

@@ -17,9 +17,7 @@ COMMENT ON FUNCTION kube_reports_internal.protocols()
 CREATE FUNCTION kube_reports_internal.is_updating() RETURNS boolean
 LANGUAGE sql STABLE
 BEGIN ATOMIC
-	SELECT s.version
-			IS DISTINCT FROM (SELECT e.extversion FROM pg_catalog.pg_extension e WHERE e.extname = 'kube_reports')
-		FROM kube_reports_internal.store s;
+	SELECT s.version IS DISTINCT FROM kube_reports_internal.script_version() FROM kube_reports_internal.store s;
 END;
 COMMENT ON FUNCTION kube_reports_internal.is_updating()
 	IS 'whether the extension was updated and its rows are still those of another version';
@@ -76,7 +74,7 @@ BEGIN
 	PERFORM kube_reports_internal.renew_types();
 	PERFORM kube_reports_internal.grant_functions_in_c();
 	UPDATE kube_reports_internal.store SET generation = generation + 1,
-		version = (SELECT e.extversion FROM pg_extension e WHERE e.extname = 'kube_reports');
+		version = kube_reports_internal.script_version();
 	RETURN true;
 END
 $$;

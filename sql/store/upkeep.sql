@@ -334,6 +334,28 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.require_incarnation()
 	IS 'to be called before a version is drawn: check_incarnation(), once in a session';
 
+-- SECURITY DEFINER: other roles that finish a restore may not replace functions.
+CREATE FUNCTION kube_reports_internal.settle_here() RETURNS void
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF kube_reports_internal.placed() = 'kube_reports_internal.store'::regclass::oid
+		OR EXISTS (SELECT FROM pg_extension e WHERE e.extname = 'kube_reports') THEN
+		RETURN;
+	END IF;
+	EXECUTE format('CREATE OR REPLACE FUNCTION kube_reports_internal.placed() RETURNS oid '
+		'LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN %s::oid', 'kube_reports_internal.store'::regclass::oid);
+	UPDATE kube_reports_internal.store SET identity = gen_random_uuid();
+	-- The secret is in the dump, which others may read.
+	DELETE FROM kube_reports_internal.caller_secret;
+	INSERT INTO kube_reports_internal.caller_secret DEFAULT VALUES;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.settle_here()
+	IS 'for a store that the plain script made: notes where it is; a store that a dump brought gets an identity and a '
+		'secret of its own. Called by that script and by after_restore(), which holds the store lock';
+
 -- A dump contains no results, but it contains their counts, including those that were not folded yet.
 CREATE FUNCTION kube_reports.after_restore(recompute boolean DEFAULT true) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
@@ -345,6 +367,7 @@ BEGIN
 	PERFORM kube_reports_internal.raise_sequences();
 	PERFORM kube_reports_internal.renew_types();
 	PERFORM kube_reports_internal.make_references();
+	PERFORM kube_reports_internal.settle_here();
 	UPDATE kube_reports_internal.lane l SET store = s.identity FROM kube_reports_internal.store s;
 	UPDATE kube_reports_internal.store s SET restore_pending = false, generation = s.generation + 1;
 	PERFORM kube_reports_internal.restore_results();
@@ -360,12 +383,13 @@ COMMENT ON FUNCTION kube_reports.after_restore(boolean)
 		'leaves results to upkeep (recompute => false). Makes the foreign keys that were left out for the restore. '
 		'Older versions get 410. Returns the base of new versions. Raises 23503 when the dump lacks rows';
 
--- A restore with triggers disabled does not set restore_pending, but it brings lanes of another store.
+-- A restore with triggers disabled does not set restore_pending, but it brings lanes of another store.  The dump of a
+-- store that the plain script made brings the store's own row with them: see installation.sql.
 CREATE FUNCTION kube_reports_internal.is_restoring() RETURNS boolean
 LANGUAGE sql STABLE
 BEGIN ATOMIC
-	SELECT s.restore_pending OR EXISTS (SELECT FROM kube_reports_internal.lane l
-		WHERE l.store IS DISTINCT FROM s.identity)
+	SELECT s.restore_pending OR coalesce(kube_reports_internal.placed() <> s.tableoid, false)
+		OR EXISTS (SELECT FROM kube_reports_internal.lane l WHERE l.store IS DISTINCT FROM s.identity)
 		FROM kube_reports_internal.store s;
 END;
 COMMENT ON FUNCTION kube_reports_internal.is_restoring()

@@ -238,7 +238,8 @@ CREATE TABLE kube_reports_internal.store (
 	daily_cut_at timestamptz,
 	database	oid
 );
-COMMENT ON TABLE kube_reports_internal.store IS 'one row: the state of this copy of the store; never dumped';
+COMMENT ON TABLE kube_reports_internal.store
+	IS 'one row: the state of this copy of the store; no part of a dump of the extension';
 COMMENT ON COLUMN kube_reports_internal.store.version
 	IS 'the version of the extension that the rows are those of; see after_update()';
 COMMENT ON COLUMN kube_reports_internal.store.generation IS 'counts changes of the registry';
@@ -254,15 +255,15 @@ COMMENT ON COLUMN kube_reports_internal.store.daily_cut
 COMMENT ON COLUMN kube_reports_internal.store.daily_cut_at IS 'when upkeep last moved daily_cut on';
 COMMENT ON COLUMN kube_reports_internal.store.database
 	IS 'OID of the database that gave the versions: CREATE DATABASE ... TEMPLATE copies all other columns';
-INSERT INTO kube_reports_internal.store (version) SELECT e.extversion FROM pg_extension e
-	WHERE e.extname = 'kube_reports';
+INSERT INTO kube_reports_internal.store (version) VALUES (kube_reports_internal.script_version());
 
 CREATE TABLE kube_reports_internal.caller_secret (
 	only_row	boolean PRIMARY KEY DEFAULT true CHECK (only_row),
 	secret		bytea NOT NULL DEFAULT decode(replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', ''),
 		'hex')
 );
-COMMENT ON TABLE kube_reports_internal.caller_secret IS 'one row: what seals of callers are made with; never dumped';
+COMMENT ON TABLE kube_reports_internal.caller_secret
+	IS 'one row: what seals of callers are made with; no part of a dump of the extension';
 INSERT INTO kube_reports_internal.caller_secret DEFAULT VALUES;
 
 ---- what pg_dump takes along ----

@@ -1,0 +1,90 @@
+"""The package for pg_tle, with a real pg_tle (issue 17)."""
+
+import pytest
+
+import next_version
+from client import run
+from conftest import VERSION
+from next_version import NEXT
+from ways import CLUSTER, OWNER, PG_TLE, TLE, FileServer, TleServer, assert_same
+
+pytestmark = pytest.mark.skipif(not PG_TLE, reason="PG_TLE names no installed pg_tle; docs/managed.md has the steps")
+
+
+@pytest.fixture(scope="module")
+def server():
+    made = TleServer()
+    try:
+        yield made.begin()
+    finally:
+        made.remove()
+
+
+def test_the_same_as_from_files(server):
+    """By the catalogs, with the owner a role that is neither superuser nor member of pgtle_admin"""
+    name = server.extension("tle")
+    assert server.psql("SELECT extversion, extowner::regrole FROM pg_extension WHERE extname = 'kube_reports'",
+                       database=name) == f"{VERSION}|{OWNER}"
+    other = FileServer()
+    try:
+        assert_same(server.same(name), other.begin().same(other.extension("files")))
+    finally:
+        other.remove()
+
+
+def test_packaged_twice(server):
+    name = server.extension("twice")
+    done = server.file(TLE / "kube_reports--tle.sql", name, user="packager", check=False)
+    assert done.code != 0 and f"has version {VERSION} of kube_reports already" in done.err
+    server.psql("DROP EXTENSION kube_reports", database=name)
+    server.psql("SELECT pgtle.uninstall_extension('kube_reports')", user="packager", database=name)
+    assert server.psql("SELECT count(*) FROM pgtle.available_extensions()", database=name) == "0"
+    assert server.psql("SELECT count(*) FROM pg_class WHERE relnamespace::regnamespace::text LIKE 'kube_reports%'",
+                       database=name) == "0"
+
+
+def test_update(server, tmp_path):
+    """The package of the next version beside this one: ALTER EXTENSION UPDATE gives what a fresh install has"""
+    tree = next_version.build_sql_variant(tmp_path)
+    tree.make("VARIANT=sql", "tle")
+    package = tree.path / "sql" / "build" / "tle" / "kube_reports--tle.sql"
+    updated, fresh = server.extension("updated"), server.extension("fresh", package)
+    server.file(package, updated, user="packager")
+    server.psql("ALTER EXTENSION kube_reports UPDATE; SELECT kube_reports.after_update()", database=updated)
+    assert server.psql("SELECT version, update_pending FROM kube_reports.status", database=updated) == f"{NEXT}|f"
+    assert_same(server.same(updated), server.same(fresh))
+
+
+def test_dump(server):
+    """The owner's dump of the extension restores, as the owner, where pg_tle has the package; it is known as one"""
+    name = server.extension("dumped")
+    text = run(["pg_dump", "--extension=kube_reports", "--schema=kube_reports",
+                "-d", server.connection(database=name)]).out
+    assert "CREATE EXTENSION IF NOT EXISTS kube_reports WITH SCHEMA kube_reports" in text
+    target = server.create("again")
+    server.file(TLE / "kube_reports--tle.sql", target, user="packager")
+    run(["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", server.connection(database=target)],
+        input=text)
+    assert server.psql("SELECT restore_pending FROM kube_reports.status", database=target) == "t"
+    assert server.psql("SELECT c.uid FROM kube_reports.cluster c", database=target) == CLUSTER
+    server.psql("SELECT kube_reports.after_restore()", database=target)
+    assert server.psql("SELECT restore_pending FROM kube_reports.status", database=target) == "f"
+
+
+def test_grants_are_for_the_owner_to_make(server):
+    name = server.extension("granted")
+    assert server.psql(f"SELECT h.store FROM kube_reports_internal.api_hello('{CLUSTER}'::uuid, 'test') h",
+                       user="kube_reports_proxy", database=name)
+
+
+def test_packaged_without_a_schema(server):
+    """As an older pg_tle has it: CREATE EXTENSION in another schema says which one to name"""
+    name = server.create("unnamed")
+    script = (TLE / "install.sql").read_text(encoding="utf-8")
+    server.psql(f"SELECT pgtle.install_extension('kube_reports', '{VERSION}', 'unnamed', $script${script}$script$)",
+                user="packager", database=name)
+    server.psql(f"GRANT CREATE ON SCHEMA public TO {OWNER}", user="postgres", database=name)
+    done = server.psql("CREATE EXTENSION kube_reports", database=name, check=False)
+    assert done.code != 0 and "CREATE EXTENSION kube_reports SCHEMA kube_reports" in done.err, done.err
+    server.psql("CREATE SCHEMA kube_reports; CREATE EXTENSION kube_reports SCHEMA kube_reports", database=name)
+    assert server.psql("SELECT version FROM kube_reports.status", database=name) == VERSION

@@ -1,0 +1,41 @@
+-- plain_begin.sql
+--	  The beginning of the plain script, which makes the objects of the SQL
+--	  variant without an extension, for servers that have no file of ours.
+--
+-- Run it as the role that is to own the objects: it needs CREATE on the
+-- database and no other right.  It is one transaction of SQL alone, so that
+-- any client can run it:
+--
+--     psql -v ON_ERROR_STOP=1 -f kube_reports--install.sql
+--
+-- The script runs with the rights of the owner, who could do the same by hand:
+-- it has nothing to protect from the owner.  It refuses a superuser, because
+-- functions with SECURITY DEFINER would run as that superuser.
+
+BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
+SET LOCAL search_path = pg_catalog, pg_temp;
+SET LOCAL check_function_bodies = off;
+SET LOCAL client_min_messages = warning;
+
+DO $$
+BEGIN
+	IF (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = current_user) THEN
+		RAISE EXCEPTION 'a superuser is not to own kube_reports'
+			USING ERRCODE = 'insufficient_privilege',
+				DETAIL = 'Its functions run with the rights of their owner.',
+				HINT = 'SET ROLE to the role that owns the database.';
+	END IF;
+	IF EXISTS (SELECT FROM pg_extension e WHERE e.extname = 'kube_reports') THEN
+		RAISE EXCEPTION 'extension kube_reports is in this database'
+			USING ERRCODE = 'duplicate_object', HINT = 'Use the extension, or another database.';
+	END IF;
+	IF to_regprocedure('kube_reports_internal.script_version()') IS NOT NULL THEN
+		RAISE EXCEPTION 'kube_reports is in this database already'
+			USING ERRCODE = 'duplicate_object',
+				HINT = 'SELECT version FROM kube_reports.status; then run the script of the update, if there is one.';
+	END IF;
+END
+$$;
+
+CREATE SCHEMA IF NOT EXISTS kube_reports;
+

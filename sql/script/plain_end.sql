@@ -1,0 +1,3 @@
+
+SELECT kube_reports_internal.settle_here();
+COMMIT;
