@@ -130,6 +130,11 @@ static const Flag flags[] =
 	"connection string; environment variables such as PGHOST and PGUSER give missing parameters"},
 	{"read-database", FLAG_STRING, &config.read_database, "", 0, 0,
 	"connection string of a streaming standby, for lists and watches of versions that the standby has"},
+	{"database-password-file", FLAG_STRING, &config.database_password_file, "", 0, 0,
+		"file with the password of the database's role, such as a service's access token; read for each new "
+	"connection, and stronger than a password in the connection string"},
+	{"read-database-password-file", FLAG_STRING, &config.read_database_password_file, "", 0, 0,
+	"the same for --read-database; without it, --database-password-file"},
 	{"database-connections", FLAG_INTEGER, &config.connections, NULL, 1, 4096,
 		"maximum number of the proxy's connections to the database; at least 3 for each worker, 2 for upkeep and 1 for "
 		"the feed; by default 6 for each worker and these 3, but at most 40, so that two proxies fit into "

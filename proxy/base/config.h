@@ -61,6 +61,8 @@ typedef struct Config
 	const char *authorization_always_allow_paths;	/* comma separated; default /healthz,/livez,/readyz */
 	const char *database;		/* --database: connection string; "" for libpq's environment */
 	const char *read_database;	/* "": none */
+	const char *database_password_file; /* read for each connection; "" for none */
+	const char *read_database_password_file;	/* "": that of the database */
 	const char *authentication_kubeconfig;	/* --authentication-kubeconfig; "": the pod's service account */
 	bool		authentication_skip_lookup; /* --authentication-skip-lookup */
 	bool		authentication_tolerate_lookup_failure; /* --authentication-tolerate-lookup-failure */

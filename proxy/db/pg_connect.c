@@ -16,6 +16,7 @@
 
 #include "base/config.h"
 #include "base/log.h"
+#include "db/pg_password.h"
 #include "db/pg_pipeline.h"
 #include "db/pg_pooler.h"
 
@@ -385,29 +386,40 @@ connection_notice(void *state, const char *message)
 static void
 connection_start(Connection *connection)
 {
+	/* An empty value counts as a parameter that is not given. */
 	const char *keywords[] = {"fallback_application_name", "keepalives_idle", "keepalives_interval", "keepalives_count",
-	"tcp_user_timeout", "client_encoding", "dbname", "host", "hostaddr", "port", NULL};
+	"tcp_user_timeout", "client_encoding", "dbname", "password", "host", "hostaddr", "port", NULL};
 	const char *values[] = {"kube-reports-proxy", "10", "5", "3", "10000", "UTF8", connection->pool->database, NULL,
-	NULL, NULL, NULL};
+	NULL, NULL, NULL, NULL};
 	PgAddresses addresses;
+	Arena		arena;
 	const char *why;
 
+	arena_init(&arena);
+	if (!pg_password_read(&arena, connection->pool->database, &values[7], &why))
+	{
+		connection_doom(connection, why);
+		arena_free(&arena);
+		return;
+	}
 	if (connection->pool->target == NULL)
-		keywords[7] = NULL;
+		keywords[8] = NULL;
 	else if (pg_target_addresses(connection->pool->target, &addresses, &why))
 	{
 		/* Placed after the connection string, these override it. */
-		values[7] = addresses.host;
-		values[8] = addresses.hostaddr;
-		values[9] = addresses.port;
+		values[8] = addresses.host;
+		values[9] = addresses.hostaddr;
+		values[10] = addresses.port;
 	}
 	else
 	{
 		connection_doom(connection, why);
+		arena_free(&arena);
 		return;
 	}
 	connection->state = CONNECTION_CONNECTING;
 	connection->conn = PQconnectStartParams(keywords, values, 1);
+	arena_free(&arena);
 	if (connection->conn == NULL || PQstatus(connection->conn) == CONNECTION_BAD)
 	{
 		connection_doom(connection, connection->conn != NULL ? PQerrorMessage(connection->conn) : "out of memory");

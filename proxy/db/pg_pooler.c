@@ -25,6 +25,7 @@
 #include <string.h>
 
 #include "base/loop.h"
+#include "db/pg_password.h"
 
 #define ROUNDS 5
 #define ANSWER_MS 3000			/* for each question */
@@ -49,16 +50,25 @@ static size_t place_count;
 static PGconn *
 connect_to(const Place *place)
 {
-	const char *keywords[] = {"application_name", "connect_timeout", "dbname", "host", "hostaddr", "port", NULL};
-	const char *values[] = {"kube-reports-proxy", "5", place->database, place->host, place->address, place->port, NULL};
+	const char *keywords[] = {"application_name", "connect_timeout", "dbname", "host", "password", "hostaddr", "port",
+	NULL};
+	const char *values[] = {"kube-reports-proxy", "5", place->database, place->host, NULL, place->address, place->port,
+	NULL};
+	PGconn	   *conn = NULL;
+	Arena		arena;
+	const char *why;
 
 	/* A Unix-domain socket has no address. */
 	if (place->address[0] == '\0')
 	{
-		keywords[4] = "port";
-		values[4] = place->port;
+		keywords[5] = "port";
+		values[5] = place->port;
 	}
-	return PQconnectdbParams(keywords, values, 1);
+	arena_init(&arena);
+	if (pg_password_read(&arena, place->database, &values[4], &why))
+		conn = PQconnectdbParams(keywords, values, 1);
+	arena_free(&arena);
+	return conn;
 }
 
 /* Reads the first value of the answer; false when there is no answer in time. */
