@@ -88,7 +88,7 @@ INTERMEDIATE_TYPES = ephemeralreports.reports.kyverno.io clusterephemeralreports
 SCRIPT_BUILD = sql/build/$(VARIANT)
 script_parts = $(addprefix sql/,$(shell awk -v variant=$(1) \
 	'/^\#/ || !NF { next } $$1 == "c" || $$1 == "sql" { if ($$1 != variant) next; sub(/^[a-z]+/, "") } \
-	{ print $$1 == "builtin" ? "build/builtin.sql" : $$1 }' sql/parts))
+	{ print $$1 == "builtin" || $$1 == "dumped" ? "build/" $$1 ".sql" : $$1 }' sql/parts))
 SCRIPT_PARTS = $(call script_parts,$(VARIANT))
 SQL_PARTS = $(call script_parts,sql)
 
@@ -200,6 +200,26 @@ sql/build/builtin.sql: $(patsubst %,sql/crds/%.json,$(CURRENT_TYPES) $(INTERMEDI
 		echo; \
 		echo 'SELECT kube_reports_internal.store_type(b.id, b.crd::kube_reports.report, b.results, true)'; \
 		echo '	FROM kube_reports_internal.builtin_types() b ORDER BY b.id;'; \
+	} >$@.new && mv $@.new $@
+
+sql/build/dumped.sql: $(filter-out sql/build/%,$(SQL_PARTS)) Makefile
+	@mkdir -p $(@D)
+	{ \
+		echo 'CREATE FUNCTION kube_reports_internal.dumped_relations() RETURNS TABLE (relation regclass, condition text)'; \
+		echo 'LANGUAGE sql STABLE'; \
+		echo 'SET search_path = pg_catalog, pg_temp'; \
+		echo 'AS $$$$'; \
+		echo '	SELECT d.relation::regclass, d.condition FROM (VALUES'; \
+		sed -n "s/^SELECT pg_catalog\.pg_extension_config_dump(\('[^']*'\), \('[^']*'\));/		(\1, \2),/p" \
+			$(filter-out sql/build/%,$(SQL_PARTS)) | sed '$$s/,$$//'; \
+		echo '	) d(relation, condition)'; \
+		echo '	UNION ALL'; \
+		echo "	SELECT i.inhrelid::regclass, '' FROM pg_inherits i"; \
+		echo "		WHERE i.inhparent = 'kube_reports_internal.report_change'::regclass"; \
+		echo '$$$$;'; \
+		echo "COMMENT ON FUNCTION kube_reports_internal.dumped_relations()"; \
+		echo "	IS 'the tables and sequences whose rows a dump has to hold, all or those of a condition; also the months of history';"; \
+		echo; \
 	} >$@.new && mv $@.new $@
 
 $(SCRIPT_BUILD)/kube_reports--$(EXTVERSION).sql: $(SCRIPT_PARTS) sql/parts Makefile

@@ -169,3 +169,51 @@ def test_update(server, tmp_path):
     again = server.file(update, updated, check=False)
     assert again.code != 0 and f"version {NEXT} of kube_reports is in this database" in again.err
     server.file(scripts / "kube_reports--uninstall.sql", updated)
+
+
+def data_only(server, name):
+    """The rows that a dump of the extension would hold."""
+    relations = server.psql("SELECT d.relation FROM kube_reports_internal.dumped_relations() d", database=name).split()
+    return dump(server, name, "--data-only", *(f"--table={relation}" for relation in relations))
+
+
+@pytest.mark.parametrize("variant", ["c", "sql", "plain"])
+def test_data_into_another_install(server, variant):
+    """The rows of a plain install load into the extension in C, the SQL variant and another plain install"""
+    other = {"c": lambda: FileServer("c"), "sql": FileServer, "plain": Server}[variant]()
+    try:
+        other.begin()
+        name = server.plain("rows_" + variant)
+        server.psql("SELECT kube_reports.set_setting('log_retention', '90 minutes'); "
+                    "UPDATE kube_reports.cluster SET name = 'somewhere'", database=name)
+        text = data_only(server, name)
+        given = int(server.psql(DRAWN, database=name))
+        if variant == "plain":
+            other.file(PLAIN / "kube_reports--install.sql", other.create("target"))
+        else:
+            other.psql("CREATE EXTENSION kube_reports", database=other.create("target"))
+        other.psql("SELECT kube_reports.begin_restore()", database="target")
+        load(other, text, "target")
+        assert int(other.psql("SELECT kube_reports.after_restore()", database="target")) > given
+        assert other.psql("SELECT kube_reports.setting('log_retention'), c.uid, c.name FROM kube_reports.cluster c",
+                          database="target") == f"90 minutes|{CLUSTER}|somewhere"
+        assert other.psql("SELECT count(*) FROM kube_reports.resource_type", database="target") == "10"
+    finally:
+        other.remove()
+
+
+def test_data_of_the_extension(server):
+    """The rows of the extension in C load into a plain install"""
+    source = FileServer("c")
+    try:
+        source.begin()
+        text = dump(source, source.extension("source"), "--data-only")
+        given = int(source.psql(DRAWN, database="source"))
+    finally:
+        source.remove()
+    target = server.create("from_c")
+    server.file(PLAIN / "kube_reports--install.sql", target)
+    server.psql("SELECT kube_reports.begin_restore()", database=target)
+    load(server, text, target)
+    assert int(server.psql("SELECT kube_reports.after_restore()", database=target)) > given
+    assert server.psql("SELECT c.uid FROM kube_reports.cluster c", database=target) == CLUSTER

@@ -91,11 +91,11 @@ class Server(Database):
 
 
 class FileServer(Server):
-    """One with the files of the SQL variant."""
+    """One with the files of a variant."""
 
-    def __init__(self):
+    def __init__(self, variant="sql"):
         super().__init__()
-        stack_command("server_install", self.directory, "VARIANT=sql")
+        stack_command("server_install", self.directory, f"VARIANT={variant}")
 
     def extension(self, name):
         self.create(name)

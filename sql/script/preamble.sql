@@ -35,7 +35,8 @@ BEGIN
 	IF extension.extnamespace IS DISTINCT FROM to_regnamespace('kube_reports') THEN
 		RAISE EXCEPTION 'the extension is made in schema kube_reports, not in %', extension.extnamespace::regnamespace
 			USING ERRCODE = 'invalid_schema_name',
-				HINT = 'CREATE SCHEMA IF NOT EXISTS kube_reports, then: CREATE EXTENSION kube_reports SCHEMA kube_reports.';
+				HINT = 'CREATE SCHEMA IF NOT EXISTS kube_reports, then: '
+					'CREATE EXTENSION kube_reports SCHEMA kube_reports.';
 	END IF;
 	IF extension.nspowner <> extension.extowner THEN
 		RAISE EXCEPTION 'schema kube_reports belongs to role "%"', extension.nspowner::regrole

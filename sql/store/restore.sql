@@ -104,6 +104,34 @@ COMMENT ON FUNCTION kube_reports.begin_restore()
 		'--data-only): then rows may come in any order, until after_restore(). Raises 55000 when the store has '
 		'clusters';
 
+-- A dump of what the plain script made, loaded into a store that is there, has the rows of built-in types, too.
+CREATE FUNCTION kube_reports_internal.dml_builtin_type() RETURNS trigger
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF NOT kube_reports_internal.is_restoring() THEN
+		RETURN NEW;
+	END IF;
+	IF TG_TABLE_NAME = 'resource_type' THEN
+		IF EXISTS (SELECT FROM kube_reports.resource_type t WHERE t.builtin AND t.id = NEW.id) THEN
+			RETURN NULL;
+		END IF;
+	ELSIF EXISTS (SELECT FROM kube_reports_internal.resource_version v
+		WHERE v.builtin AND v.resource_type = NEW.resource_type) THEN
+		RETURN NULL;
+	END IF;
+	RETURN NEW;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.dml_builtin_type()
+	IS 'trigger: while a dump is loaded, the built-in types of this version stay';
+
+CREATE TRIGGER dml_builtin_type BEFORE INSERT ON kube_reports.resource_type
+	FOR EACH ROW WHEN (NEW.builtin) EXECUTE FUNCTION kube_reports_internal.dml_builtin_type();
+CREATE TRIGGER dml_builtin_type BEFORE INSERT ON kube_reports_internal.resource_version
+	FOR EACH ROW WHEN (NEW.builtin) EXECUTE FUNCTION kube_reports_internal.dml_builtin_type();
+
 -- Sequences are not replicated, and may be left out of a dump.
 CREATE FUNCTION kube_reports_internal.raise_sequences() RETURNS void
 LANGUAGE sql VOLATILE
