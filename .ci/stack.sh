@@ -179,7 +179,8 @@ server_version()
 	$PG_CONFIG --version
 }
 
-# Roles, database, extension, grants, all once: server_database DIR PORT CLUSTER_ID
+# Roles, database, extension, grants, all once: server_database DIR PORT CLUSTER_ID.  With INSTALL_WAY=plain and
+# VARIANT=sql, the plain script in the place of the extension.
 server_database()
 {
 	local dir=$1 port=$2 cluster=$3
@@ -201,9 +202,19 @@ server_database()
 		SELECT format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC; GRANT EXECUTE ON FUNCTION %s TO kube_reports_owner, kube_reports_admin', f, f)
 		FROM (SELECT p.oid::regprocedure FROM pg_proc p WHERE p.proname ~ '^pg_(try_)?advisory_') l(f) \gexec
 	SQL
+	if [ "${INSTALL_WAY:-}" = plain ]; then
+		make -C "$top" --no-print-directory -s plain
+		psql_as kube_reports_owner kube_reports >/dev/null <<-SQL
+			SELECT to_regnamespace('kube_reports_internal') IS NULL AS missing \\gset
+			\\if :missing
+			\\i $top/sql/build/plain/kube_reports--install.sql
+			\\endif
+		SQL
+	else
+		psql_as kube_reports_owner kube_reports <<<'SET client_min_messages = warning; CREATE EXTENSION IF NOT EXISTS kube_reports'
+	fi
 	psql_as kube_reports_owner kube_reports >/dev/null <<-SQL
 		SET client_min_messages = warning;
-		CREATE EXTENSION IF NOT EXISTS kube_reports;
 		SELECT kube_reports.grant_proxy('kube_reports_proxy', '$cluster'::uuid);
 		SELECT kube_reports.grant_reader('kube_reports_reader');
 		SELECT kube_reports.grant_admin('kube_reports_admin');

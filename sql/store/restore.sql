@@ -118,7 +118,7 @@ BEGIN
 			RETURN NULL;
 		END IF;
 	ELSIF EXISTS (SELECT FROM kube_reports_internal.resource_version v
-		WHERE v.builtin AND v.resource_type = NEW.resource_type) THEN
+		WHERE v.builtin AND v.resource_type = NEW.resource_type AND v.version = NEW.version) THEN
 		RETURN NULL;
 	END IF;
 	RETURN NEW;
