@@ -50,6 +50,7 @@
 #include "api/api.h"
 #include "api/feed_channel.h"
 #include "api/feed_reader.h"
+#include "api/forward.h"
 #include "api/health.h"
 #include "http/server.h"
 #include "base/termination.h"
@@ -207,6 +208,7 @@ static const HttpListener api_listener = {
 	.cancel_head = head_question_cancel,
 };
 static const HttpListener plain_listener = {.on_request = health_request};
+static const HttpListener forward_listener = {.tls = true,.on_request = forward_request};
 
 static void
 begin_child(int index, pid_t parent)
@@ -239,7 +241,7 @@ run_worker(int index, pid_t parent)
 
 	http_server_start();
 	api_start(index);
-	listeners_attach(index, &api_listener, &plain_listener);
+	listeners_attach(index, &api_listener, &plain_listener, &forward_listener);
 	http_server_run(worker_tick, worker_drained);
 	log_line(LOG_INFO, "shutdown is complete");
 	exit(0);

@@ -48,8 +48,8 @@ set_target(Exchange *exchange)
 	http_set_target(exchange->http, &target);
 }
 
-void
-api_request(HttpRequest *request)
+Exchange *
+exchange_open(HttpRequest *request)
 {
 	Exchange   *exchange = allocate(sizeof(Exchange));
 	const char *error = NULL;
@@ -65,12 +65,21 @@ api_request(HttpRequest *request)
 					 &error))
 	{
 		reply_status(exchange, 400, "BadRequest", error, NULL);
-		return;
+		return NULL;
 	}
 	access_attributes(&exchange->arena, exchange->route, &exchange->access);
 	set_target(exchange);
 	count_under_way(exchange);
-	exchange_again(exchange);
+	return exchange;
+}
+
+void
+api_request(HttpRequest *request)
+{
+	Exchange   *exchange = exchange_open(request);
+
+	if (exchange != NULL)
+		exchange_again(exchange);
 }
 
 void

@@ -63,6 +63,9 @@ struct Exchange
 	void		(*expired) (Exchange *exchange);
 };
 
+/* Begins the exchange of a request, before the first stage; NULL: its path or query is bad, and that is answered. */
+extern Exchange *exchange_open(HttpRequest *request);
+
 /*
  * Records that a queue or a list holds the exchange.  let_go() is called when the request ends: it must remove every
  * pointer to the exchange.  expired() is called when the deadline passes; when it is NULL, let_go() is called and the

@@ -181,6 +181,10 @@ static const Flag flags[] =
 	"send new failures to the targets of add_webhook()"},
 	{"webhook-directory", FLAG_STRING, &config.webhook_directory, "", 0, 0,
 	"directory with the files that add_webhook() names (tokens, keys, CAs); they are read for each batch"},
+	{"forward-port", FLAG_INTEGER, &config.forward_port, "0", 0, 65535,
+	"port, HTTPS, at which senders of other clusters forward results and objects; 0 for none"},
+	{"forward-client-ca-file", FLAG_FILE, &config.forward_client_ca_file, "", 0, 0,
+	"CAs of senders' certificates (the CN is that of add_sender()), PEM; read again when it changes"},
 	{"pid-file", FLAG_STRING, &config.pid_file, "", 0, 0,
 	"file for the process id"},
 	{"v", FLAG_INTEGER, &config.verbosity, "0", 0, 10,
@@ -255,6 +259,9 @@ check_all(void)
 		usage_error("result-metrics-series", NULL, "needs --upkeep: the upkeep process reads them");
 	if (config.metrics_port == config.secure_port)
 		usage_error("metrics-port", NULL, "must not be the same as --secure-port");
+	if (config.forward_port != 0 &&
+		(config.forward_port == config.secure_port || config.forward_port == config.metrics_port))
+		usage_error("forward-port", NULL, "must not be the same as --secure-port or --metrics-port");
 }
 
 bool

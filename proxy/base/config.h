@@ -88,6 +88,8 @@ typedef struct Config
 	int			result_interval;	/* --result-metrics-interval, milliseconds, default 15000 */
 	bool		webhooks;		/* --webhooks, default true */
 	const char *webhook_directory;	/* --webhook-directory; "" for none */
+	int			forward_port;	/* --forward-port, default 0: senders of other clusters are not served */
+	const char *forward_client_ca_file; /* --forward-client-ca-file; "" for none */
 	const char *pid_file;		/* --pid-file; "" for none */
 	int			verbosity;		/* --v, 0 errors, 1 access log, 2 debug */
 	LoggingFormat logging_format;	/* --logging-format, default json */

@@ -202,3 +202,29 @@ encoding_free(Encoding *encoding)
 	arena_free(&encoding->output);
 	free(encoding);
 }
+
+bool
+decode_gzip(Arena *arena, JsonText given, size_t limit, JsonText *text, bool *large)
+{
+	z_stream	stream = {.next_in = (Bytef *) given.bytes,.avail_in = (uInt) given.len};
+	char		piece[16 * 1024];
+	StrBuf		buf;
+	int			result = Z_OK;
+
+	*large = false;
+	/* 16: gzip alone */
+	if (inflateInit2(&stream, 16 + MAX_WBITS) != Z_OK)
+		abort();
+	strbuf_init(&buf, arena);
+	while (result == Z_OK && !*large)
+	{
+		stream.next_out = (Bytef *) piece;
+		stream.avail_out = sizeof(piece);
+		result = inflate(&stream, Z_NO_FLUSH);
+		strbuf_append(&buf, piece, sizeof(piece) - stream.avail_out);
+		*large = buf.len > limit;
+	}
+	inflateEnd(&stream);
+	*text = (JsonText) {buf.bytes, buf.len};
+	return result == Z_STREAM_END && stream.avail_in == 0 && !*large;
+}

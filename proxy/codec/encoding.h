@@ -38,4 +38,9 @@ extern Encoding *encoding_new(bool yaml, bool gzip);
 extern bool encoding_next(Encoding *encoding, JsonText json, bool last, JsonText *bytes);
 extern void encoding_free(Encoding *encoding);
 
+/*
+ * Decompresses gzip into the arena.  False: it is no gzip (*large false), or it is longer than limit (*large true).
+ */
+extern bool decode_gzip(Arena *arena, JsonText given, size_t limit, JsonText *text, bool *large);
+
 #endif							/* ENCODING_H */

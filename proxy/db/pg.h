@@ -73,6 +73,8 @@ typedef enum PgStatement
 	PG_NAMESPACES,
 	PG_NAMESPACE,
 	PG_SWEEP,
+	PG_FORWARD_SENDER,
+	PG_FORWARD,
 	PG_STATEMENT_COUNT
 } PgStatement;
 

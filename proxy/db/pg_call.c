@@ -120,6 +120,12 @@ const PgStatementText pg_statements[PG_STATEMENT_COUNT] = {
 		"CALL kube_reports_internal.api_sweep($1::uuid, $2::text, $3::text, $4::text, "
 		"pg_catalog.to_timestamp($5::int8), NULL)",
 	1, true, true, false},
+	[PG_FORWARD_SENDER] = {"forward_sender",
+	"SELECT kube_reports_internal.api_forward_sender($1::uuid, $2::text, $3::text)", 1, true, false, true},
+	[PG_FORWARD] = {"forward",
+		"CALL kube_reports_internal.api_forward($1::uuid, $2::text, $3::text, $4::text, $5::bytea, NULL, NULL, NULL, "
+		"NULL, NULL)",
+	5, true, true, false},
 };
 
 const size_t pg_answer_bytes[PG_STATEMENT_COUNT] = {

@@ -32,6 +32,7 @@ typedef struct WorkerSockets
 {
 	int			api_fd;
 	int			metrics_fd;		/* -1 for none */
+	int			forward_fd;		/* likewise */
 	bool		accepting;		/* this process accepts in place of the worker */
 } WorkerSockets;
 
@@ -39,6 +40,7 @@ static WorkerSockets sockets[MAX_WORKERS];
 static int	own;				/* this worker's index in sockets */
 static const HttpListener *api_listener;
 static const HttpListener *plain_listener;
+static const HttpListener *forward_listener;
 
 /* Shared by all processes: whether a worker is gone, so that the others must accept at its sockets. */
 static atomic_bool *orphaned;
@@ -60,6 +62,14 @@ listeners_open(char *why, size_t why_size)
 	{
 		sockets[i].api_fd = fds[i];
 		sockets[i].metrics_fd = -1;
+		sockets[i].forward_fd = -1;
+	}
+	if (config.forward_port != 0)
+	{
+		if (!sockets_listen(config.bind_address, config.forward_port, fds, config.workers, why, why_size))
+			return false;
+		for (int i = 0; i < config.workers; i++)
+			sockets[i].forward_fd = fds[i];
 	}
 	if (config.metrics_port == 0)
 		return true;
@@ -93,6 +103,11 @@ accept_at(const WorkerSockets *pair)
 	listen_at(api_listener, pair->api_fd);
 	if (pair->metrics_fd >= 0)
 		listen_at(plain_listener, pair->metrics_fd);
+	if (pair->forward_fd >= 0)
+	{
+		listen(pair->forward_fd, SOMAXCONN);
+		listen_at(forward_listener, pair->forward_fd);
+	}
 }
 
 void
@@ -103,12 +118,15 @@ listeners_close(void)
 		close(sockets[i].api_fd);
 		if (sockets[i].metrics_fd >= 0)
 			close(sockets[i].metrics_fd);
+		if (sockets[i].forward_fd >= 0)
+			close(sockets[i].forward_fd);
 	}
 }
 
 void
-listeners_attach(int worker, const HttpListener *api, const HttpListener *plain)
+listeners_attach(int worker, const HttpListener *api, const HttpListener *plain, const HttpListener *forward)
 {
+	forward_listener = forward;
 	api_listener = api;
 	plain_listener = plain;
 	own = worker;
@@ -133,6 +151,7 @@ listeners_tick(void)
 		{
 			http_server_unlisten(pair->api_fd);
 			http_server_unlisten(pair->metrics_fd);
+			http_server_unlisten(pair->forward_fd);
 		}
 	}
 }

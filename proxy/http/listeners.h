@@ -23,7 +23,8 @@ extern void listeners_worker_gone(int worker);
 extern void listeners_close(void);
 
 /* In a worker, when it can serve: accepts at its sockets.  The handlers must stay valid; their fd is set here. */
-extern void listeners_attach(int worker, const HttpListener *api, const HttpListener *plain);
+extern void listeners_attach(int worker, const HttpListener *api, const HttpListener *plain,
+							 const HttpListener *forward);
 
 /*
  * In a worker, about once a second and after SIGUSR1: accepts at the sockets of workers that are gone, and stops

@@ -73,15 +73,18 @@ is_good(ClientCertificate *certificate)
 {
 	const char *why_proxy = "no CAs of a front proxy are known";
 	const char *why_client = "no CAs of clients are known";
+	const char *why_sender = "no CAs of senders are known";
+	const char *name;
 	User		user;
 	Arena		arena;
 	bool		good;
 
 	arena_init(&arena);
 	good = client_certificate_front_proxy(certificate, &arena, &why_proxy) == CERTIFICATE_TRUSTED ||
-		client_certificate_user(certificate, &arena, &user, &why_client) == CERTIFICATE_TRUSTED;
+		client_certificate_user(certificate, &arena, &user, &why_client) == CERTIFICATE_TRUSTED ||
+		client_certificate_sender(certificate, &arena, &name, &why_sender) == CERTIFICATE_TRUSTED;
 	if (!good)
-		snprintf(refusal, sizeof(refusal), "%s; %s", why_proxy, why_client);
+		snprintf(refusal, sizeof(refusal), "%s; %s; %s", why_proxy, why_client, why_sender);
 	arena_free(&arena);
 	return good;
 }

@@ -25,6 +25,7 @@ static AuthenticationConfig *in_force;
 static json_t *published;		/* the ConfigMap's data; NULL: unknown */
 static WatchedFile front_proxy_file;
 static WatchedFile clients_file;
+static WatchedFile senders_file;
 static bool poll_failed;
 
 const AuthenticationConfig *
@@ -42,6 +43,7 @@ configuration_free(AuthenticationConfig *configuration)
 		return;
 	X509_STORE_free(configuration->front_proxy);
 	X509_STORE_free(configuration->clients);
+	X509_STORE_free(configuration->senders);
 	sk_X509_NAME_pop_free(configuration->ca_names, X509_NAME_free);
 	arena_free(&configuration->arena);
 	free(configuration);
@@ -106,6 +108,16 @@ load_clients(AuthenticationConfig *fresh, const json_t *data, char *why, size_t 
 		ca_bundle_load(&fresh->clients, fresh->ca_names, pem, path, why, why_size);
 }
 
+static bool
+load_senders(AuthenticationConfig *fresh, char *why, size_t why_size)
+{
+	const char *path = config.forward_client_ca_file;
+	JsonText	pem;
+
+	return path[0] == '\0' || (ca_bundle_read(&fresh->arena, path, &pem, why, why_size) &&
+							   ca_bundle_load(&fresh->senders, fresh->ca_names, pem, path, why, why_size));
+}
+
 /* Builds a configuration from the files and the ConfigMap and puts it in force; on failure nothing changes. */
 static bool
 renew(const json_t *data, char *why, size_t why_size)
@@ -116,7 +128,7 @@ renew(const json_t *data, char *why, size_t why_size)
 	fresh->ca_names = sk_X509_NAME_new_null();
 	fresh->generation = in_force != NULL ? in_force->generation + 1 : 1;
 	if (fresh->ca_names == NULL || !load_front_proxy(fresh, data, why, why_size) ||
-		!load_clients(fresh, data, why, why_size))
+		!load_clients(fresh, data, why, why_size) || !load_senders(fresh, why, why_size))
 	{
 		configuration_free(fresh);
 		return false;
@@ -134,7 +146,7 @@ files_changed(void)
 	bool		front_proxy = watched_file_changed(&front_proxy_file, config.requestheader_client_ca_file);
 	bool		clients = watched_file_changed(&clients_file, config.client_ca_file);
 
-	return front_proxy || clients;
+	return watched_file_changed(&senders_file, config.forward_client_ca_file) || front_proxy || clients;
 }
 
 bool

@@ -27,7 +27,8 @@ typedef struct AuthenticationConfig
 	NameList	allowed_names;	/* common names of the front proxy; empty: any */
 	RequestHeaderNames headers;
 	X509_STORE *clients;		/* CAs of clients; NULL: client certificates are ignored */
-				STACK_OF(X509_NAME) * ca_names; /* of both bundles: sent to clients in the handshake */
+	X509_STORE *senders;		/* CAs of senders; NULL: their certificates are ignored */
+				STACK_OF(X509_NAME) * ca_names; /* of all bundles: sent to clients in the handshake */
 	Arena		arena;
 } AuthenticationConfig;
 

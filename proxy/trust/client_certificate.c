@@ -3,8 +3,8 @@
  * client_certificate.c
  *	  The client certificate that the peer of a connection has proved to own.
  *
- * The certificate is verified against the front proxy's CAs and against the
- * CAs of ordinary clients, each in its own store: a certificate of one kind
+ * The certificate is verified against the front proxy's CAs, the CAs of
+ * ordinary clients and those of senders, each in its own store: a certificate of one kind
  * never passes for the other, even when the two bundles share names or keys.
  * The result is kept while the CAs are the same, at most one second, so that a
  * connection that stays open gains nothing over a new one.
@@ -37,6 +37,7 @@ struct ClientCertificate
 	uint64_t	measured_at;
 	int			front_proxy;	/* X509_V_OK or the error */
 	int			client;
+	int			sender;
 };
 
 ClientCertificate *
@@ -202,6 +203,7 @@ measure(ClientCertificate *certificate, const AuthenticationConfig *in_force)
 	certificate->measured_at = now;
 	certificate->front_proxy = verify(certificate, in_force->front_proxy);
 	certificate->client = verify(certificate, in_force->clients);
+	certificate->sender = verify(certificate, in_force->senders);
 }
 
 static const char *
@@ -255,4 +257,24 @@ client_certificate_user(ClientCertificate *certificate, Arena *arena, User *user
 		return CERTIFICATE_REFUSED;
 	}
 	return user->name[0] != '\0' ? CERTIFICATE_TRUSTED : CERTIFICATE_NO_OPINION;
+}
+
+CertificateTrust
+client_certificate_sender(ClientCertificate *certificate, Arena *arena, const char **name, const char **why)
+{
+	const AuthenticationConfig *in_force = authentication_config();
+	User		subject;
+
+	if (certificate == NULL || in_force->senders == NULL)
+		return CERTIFICATE_NO_OPINION;
+	measure(certificate, in_force);
+	if (!read_subject(certificate->certificate, arena, &subject, why))
+		return CERTIFICATE_REFUSED;
+	if (certificate->sender != X509_V_OK)
+	{
+		*why = refusal(&subject, arena, certificate->sender);
+		return CERTIFICATE_REFUSED;
+	}
+	*name = subject.name;
+	return subject.name[0] != '\0' ? CERTIFICATE_TRUSTED : CERTIFICATE_NO_OPINION;
 }

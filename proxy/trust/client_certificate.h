@@ -47,4 +47,8 @@ extern CertificateTrust client_certificate_front_proxy(ClientCertificate *certif
 extern CertificateTrust client_certificate_user(ClientCertificate *certificate, Arena *arena, User *user,
 												const char **why);
 
+/* Whether the certificate is a sender's (--forward-client-ca-file); then *name is its CN. */
+extern CertificateTrust client_certificate_sender(ClientCertificate *certificate, Arena *arena, const char **name,
+												  const char **why);
+
 #endif							/* CLIENT_CERTIFICATE_H */

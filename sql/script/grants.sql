@@ -317,7 +317,7 @@ AS $$
 	-- No TRIGGER: a trigger's function would run as the owner.  No REFERENCES: referenced rows cannot be deleted.  Only
 	-- the owner decides which role sees and serves what.  Nobody may read the secret, which makes seals of other roles.
 	SELECT 'TABLE', c.oid::regclass::text,
-			CASE WHEN c.relname IN ('reader_grant', 'proxy_role') THEN 'SELECT'
+			CASE WHEN c.relname IN ('reader_grant', 'proxy_role', 'sender', 'ingest_role') THEN 'SELECT'
 				ELSE 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE' END
 		FROM pg_class c
 		WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)
@@ -335,6 +335,7 @@ AS $$
 				-- No functions that need the owner's rights: they would fail half-way, without a useful message.
 				'grant_proxy', 'grant_reader', 'grant_cluster', 'grant_clusters', 'grant_namespace', 'grant_admin',
 					'revoke_reader', 'revoke_clusters', 'revoke_admin', 'add_reader', 'end_reader', 'limit_reader',
+				'add_sender', 'rotate_sender', 'remove_sender', 'store_credential', 'grant_ingest', 'revoke_ingest',
 				'unregister_cluster', 'mark_cluster', 'after_update', 'enable_text_search', 'prepare_subscriber')
 $$;
 COMMENT ON FUNCTION kube_reports_internal.admin_objects() IS 'what administrators may use, as GRANT names it';

@@ -90,6 +90,12 @@ COMMENT ON FUNCTION kube_reports_internal.import_admit(bigint, kube_reports.repo
 	boolean, text, text)
 	IS 'a document as it would be stored: with its own uid, time of creation, generation and managed fields';
 
+CREATE FUNCTION kube_reports_internal.import_actor() RETURNS text
+LANGUAGE sql STABLE
+RETURN coalesce(nullif(current_setting('kube_reports_internal.actor', true), ''), session_user::text);
+COMMENT ON FUNCTION kube_reports_internal.import_actor()
+	IS 'who writes: the sender of the batch under way (api_forward_batch()), or the role';
+
 CREATE FUNCTION kube_reports_internal.import_object(lane integer, cluster_id integer, type_id integer,
 	written_at timestamptz,
 		item kube_reports_internal.importing, source_version text, overwrite boolean, OUT outcome text, OUT reason text)
@@ -144,7 +150,7 @@ BEGIN
 				AND o.name = item.name;
 		INSERT INTO kube_reports_internal.change (lane, version, operation, namespace, name, at, actor,
 				old_version, old_metadata, old_body)
-			VALUES (lane, given, 'M', item.namespace, item.name, written_at, session_user,
+			VALUES (lane, given, 'M', item.namespace, item.name, written_at, kube_reports_internal.import_actor(),
 				stored.version, stored.metadata, stored.body);
 	ELSE
 		outcome := CASE WHEN stored.version IS NULL THEN 'imported' ELSE 'updated' END;
@@ -160,7 +166,8 @@ BEGIN
 				item.body,
 				item.evaluated_at);
 		INSERT INTO kube_reports_internal.change (lane, version, operation, namespace, name, at, actor)
-			VALUES (lane, given, 'A', item.namespace, item.name, written_at, session_user);
+			VALUES (lane, given, 'A', item.namespace, item.name, written_at,
+				kube_reports_internal.import_actor());
 	END IF;
 
 	IF outcome IN ('imported', 'updated', 'unchanged') THEN
@@ -193,7 +200,8 @@ BEGIN ATOMIC
 	)
 	INSERT INTO kube_reports_internal.change (lane, version, operation, namespace, name, at, actor,
 			old_version, old_metadata, old_body)
-		SELECT $1, nextval('kube_reports_internal.version_seq'), 'D', $5, $6, $4, session_user, g.version, g.metadata,
+		SELECT $1, nextval('kube_reports_internal.version_seq'), 'D', $5, $6, $4,
+			kube_reports_internal.import_actor(), g.version, g.metadata,
 			g.body
 		FROM gone g;
 END;

@@ -45,6 +45,12 @@ BEGIN ATOMIC
 		('kube_reports_internal.webhook_progress', 'webhook_progress_webhook_fkey',
 			'(cluster_id, name) REFERENCES kube_reports_internal.webhook ON DELETE CASCADE'),
 		('kube_reports_internal.reader_grant', 'reader_grant_cluster_id_fkey',
+			'(cluster_id) REFERENCES kube_reports.cluster ON DELETE CASCADE'),
+		('kube_reports_internal.sender', 'sender_cluster_id_fkey',
+			'(cluster_id) REFERENCES kube_reports.cluster ON DELETE CASCADE'),
+		('kube_reports_internal.forward_assessment', 'forward_assessment_cluster_id_fkey',
+			'(cluster_id) REFERENCES kube_reports.cluster ON DELETE CASCADE'),
+		('kube_reports_internal.forward_seen', 'forward_seen_cluster_id_fkey',
 			'(cluster_id) REFERENCES kube_reports.cluster ON DELETE CASCADE');
 END;
 COMMENT ON FUNCTION kube_reports_internal.dumped_references()

@@ -1,0 +1,391 @@
+"""/v1/forward/...: what senders of other clusters forward, their credentials, repeated batches (issue 19, Ingest)."""
+
+import gzip
+import hashlib
+import json
+import os
+import pwd
+import threading
+import uuid
+
+import pytest
+
+from client import Api
+from conftest import free_port, stack_command
+
+SCAN = {"name": "ocp4-cis", "suite": "cis", "profile": "xccdf_org.ssgproject.content_profile_cis", "index": 7,
+        "startTimestamp": "2026-01-05T01:00:00Z", "endTimestamp": "2026-01-05T01:06:10Z"}
+
+
+def result(rule, outcome="PASS", subject="cluster.example.com", **more):
+    return {"subject": subject, "control": "NIST-800-53: CM-6;CM-6(1)", "rule": rule, "outcome": outcome,
+            "severity": "high", "description": f"what {rule} wants", "instructions": "look", "warnings": [],
+            "valuesUsed": [], "id": f"xccdf_{rule}", "extra": {"resourceType": "cluster"}, **more}
+
+
+def batch(results, seq=1, last=True, assessment=None, **more):
+    return {"apiVersion": "forward/v1", "assessmentId": assessment or str(uuid.uuid4()), "scan": SCAN, "seq": seq,
+            "last": last, "prune": "scan", "results": results, **more}
+
+
+class Receiver:
+    """A proxy that takes what senders forward, and its senders."""
+
+    def __init__(self, own, flags=()):
+        self.database = own.database
+        self.port = free_port()
+        self.pki = own.pki
+        self.database.psql("SELECT kube_reports.grant_ingest('kube_reports_proxy')")
+        self.proxy = own.proxy(flags=(f"--forward-port={self.port}",
+                                      f"--forward-client-ca-file={own.pki}/senders/ca.crt", *flags))
+
+    def add(self, name, cluster=None, **more):
+        """A sender of a cluster of its own; its cluster and its token."""
+        cluster = cluster or str(uuid.uuid4())
+        arguments = "".join(f", {key} => '{value}'" for key, value in more.items())
+        token = self.database.psql(f"SELECT kube_reports.add_sender('{cluster}', '{name}'{arguments})")
+        return cluster, token
+
+    def post(self, what, document, token=None, certificate=None, **headers):
+        body = document if isinstance(document, bytes) else json.dumps(document).encode()
+        api = Api(self.port, f"{self.pki}/ca.crt", certificate)
+        if token is not None:
+            headers["Authorization"] = f"Bearer {token}"
+        return api.request("POST", f"/v1/forward/{what}", body, {"Content-Type": "application/json", **headers})
+
+    def count(self, cluster):
+        return int(self.database.psql(f"SELECT count(*) FROM kube_reports.typed_result WHERE cluster = '{cluster}'"))
+
+    def results(self, cluster, columns="rule || ' ' || status"):
+        return self.database.psql(f"SELECT string_agg({columns}, ', ' ORDER BY rule, subject_name) "
+                                  f"FROM kube_reports.typed_result WHERE cluster = '{cluster}'")
+
+
+@pytest.fixture(scope="module")
+def receiver(module_stack):
+    certificates = f"{module_stack.pki}/senders"
+    stack_command("certificates", certificates)
+    stack_command("certificate", certificates, "east", "/CN=east-sender", "clientAuth")
+    stack_command("certificate", certificates, "west", "/CN=west-sender", "clientAuth")
+    if os.getuid() == 0:
+        owner = pwd.getpwnam("postgres")
+        for entry in [certificates, *(os.path.join(certificates, name) for name in os.listdir(certificates))]:
+            os.chown(entry, owner.pw_uid, owner.pw_gid)
+    return Receiver(module_stack)
+
+
+# ---------- results of scans ----------
+
+def test_results(receiver):
+    cluster, token = receiver.add("results", cluster_name="foo")
+    answer = receiver.post("results", batch(
+        [result("a"), result("b", "FAIL"), result("c", "MANUAL"), result("d", "INCONSISTENT"), result("e", "INFO")],
+        assessment="one", extraMetadata={"cluster_name": "foo", "cluster_type": "bar", "randomKey": "random value"}),
+        token)
+    assert answer.code == 200, answer
+    assert answer.json == {"accepted": 5, "changed": 5, "pruned": 0, "cursor": "one:1"}
+    assert receiver.results(cluster) == "a pass, b fail, c skip, d error, e skip"
+    assert json.loads(receiver.database.psql(
+        f"SELECT labels FROM kube_reports.cluster WHERE uid = '{cluster}'")) == {
+            "clusterName": "foo", "clusterType": "bar", "randomKey": "random value"}
+    assert receiver.database.psql(
+        f"SELECT DISTINCT source, policy, category, severity, subject_kind, subject_name, properties->>'control' "
+        f"FROM kube_reports.typed_result WHERE cluster = '{cluster}'") == \
+        "Compliance Operator|ocp4-cis|cis|high|Cluster|cluster.example.com|NIST-800-53: CM-6;CM-6(1)"
+
+
+def test_order_and_repetition(receiver):
+    cluster, token = receiver.add("order")
+    first = batch([result("a"), result("b")], 1, False, "run")
+    second = batch([result("c", "FAIL")], 2, True, "run")
+    answer = receiver.post("results", second, token)
+    assert answer.code == 409 and answer.json["details"]["causes"][0]["field"] == "/seq", answer
+    assert receiver.results(cluster) == ""
+    given = receiver.post("results", first, token)
+    assert given.code == 200
+    assert receiver.post("results", first, token).json == given.json
+    assert receiver.post("results", batch([result("b")], 1, False, "run"), token).code == 409
+    assert receiver.post("results", second, token).json["changed"] == 1
+    assert receiver.post("results", second, token).json["changed"] == 1
+    assert receiver.results(cluster) == "a pass, b pass, c fail"
+    # What is over stays over.
+    assert receiver.post("results", batch([result("z")], 3, True, "run"), token).code == 409
+    changes = "SELECT count(*) FROM kube_reports_internal.change"
+    before = receiver.database.psql(changes)
+    assert receiver.post("results", first, token).code == 200
+    assert receiver.database.psql(changes) == before
+
+
+def test_prune(receiver):
+    cluster, token = receiver.add("prune")
+    many = [result(f"rule-{n:03}") for n in range(100)]
+    assert receiver.post("results", batch(many, 1, True, "one"), token).code == 200
+    assert receiver.post("results", batch(many[:50], 1, False, "two"), token).json["pruned"] == 0
+    answer = receiver.post("results", batch(many[50:80] + [result("new")], 2, True, "two"), token)
+    assert answer.json == {"accepted": 31, "changed": 1, "pruned": 20, "cursor": "two:2"}
+    assert receiver.count(cluster) == 81
+    assert receiver.database.psql("SELECT count(*) FROM kube_reports_internal.forward_seen s JOIN kube_reports.cluster c"
+                                  f" ON c.id = s.cluster_id WHERE c.uid = '{cluster}'") == "0"
+    # A run that was given up prunes nothing, and the run before it does not come back.
+    assert receiver.post("results", batch(many[:1], 1, False, "three"), token).code == 200
+    assert receiver.post("results", batch(many[:1], 1, True, "four"), token).json["pruned"] == 80
+    assert receiver.post("results", batch(many[:2], 2, True, "three"), token).code == 409
+    assert receiver.post("results", batch([result("late")], 1, True, "one"), token).code == 409
+    assert receiver.results(cluster) == "rule-000 pass"
+
+
+def test_remediations(receiver):
+    cluster, token = receiver.add("remediations")
+    document = batch([result("a", "FAIL")], 1, False, "run")
+    document["remediations"] = [{"name": "ocp4-cis-a", "rule": "a", "type": "Configuration", "apply": False,
+                                 "applicationState": "NotApplied", "current": {"object": {}}}]
+    assert receiver.post("results", document, token).json["accepted"] == 2
+    document = batch([], 2, False, "run")
+    document["remediations"] = [{"name": "ocp4-cis-a", "rule": "a", "applicationState": "Applied"}]
+    assert receiver.post("results", document, token).json["changed"] == 1
+    assert receiver.results(cluster, "properties->>'remediation/ocp4-cis-a'") == "Applied"
+    assert receiver.results(cluster) == "a fail"
+
+
+def test_same_rule_of_several_nodes(receiver):
+    cluster, token = receiver.add("nodes")
+    nodes = [result("a", outcome, f"node-{n}", extra={"resourceType": "node"})
+             for n, outcome in enumerate(("PASS", "FAIL", "PASS"))]
+    assert receiver.post("results", batch(nodes), token).code == 200
+    assert receiver.results(cluster, "subject_kind || subject_name || status") == \
+        "Nodenode-0pass, Nodenode-1fail, Nodenode-2pass"
+
+
+def test_unchanged_results_write_no_history(receiver):
+    cluster, token = receiver.add("unchanged")
+    many = [result(f"rule-{n:03}") for n in range(200)]
+    assert receiver.post("results", batch(many), token).json["changed"] == 200
+    events = f"SELECT count(*) FROM kube_reports.result_event WHERE cluster = '{cluster}'"
+    before = receiver.database.psql(events)
+    assert receiver.post("results", batch(many), token).json["changed"] == 0
+    many[7] = result("rule-007", "FAIL")
+    assert receiver.post("results", batch(many), token).json["changed"] == 1
+    assert int(receiver.database.psql(events)) == int(before) + 1
+
+
+# ---------- what is refused ----------
+
+@pytest.mark.parametrize("change, places", [
+    ({"results": [{"rule": "a", "outcome": "PASS"}, {"outcome": "PASS"}, {"rule": "b", "outcome": "GOOD"}]},
+     ["/results/1/rule", "/results/2/outcome"]),
+    ({"results": [result("a"), result("a")]}, ["/results/1"]),
+    ({"results": ["a", 1, None]}, ["/results/0", "/results/1", "/results/2"]),
+    ({"results": {}}, ["/results"]),
+    ({"results": [result("a", severity="bad", extra={"n": 1})]}, ["/results/0/extra", "/results/0/severity"]),
+    ({"seq": 0}, ["/seq"]), ({"seq": "1"}, ["/seq"]), ({"last": 1}, ["/last"]), ({"prune": "all"}, ["/prune"]),
+    ({"scan": {"name": "../x"}}, ["/scan/name"]), ({"scan": None}, ["/scan/name"]),
+    ({"assessmentId": ""}, ["/assessmentId"]), ({"apiVersion": "v2"}, ["/apiVersion"]),
+    ({"remediations": [{"rule": "a"}]}, ["/remediations/0/name"]),
+    ({"extraMetadata": {"a/b": 1}}, ["/extraMetadata/a~1b"]),
+], ids=str)
+def test_bad_items(receiver, change, places):
+    cluster, token = receiver.add(f"bad-{uuid.uuid4().hex}")
+    answer = receiver.post("results", {**batch([result("good")]), **change}, token)
+    assert answer.code == 400, answer
+    assert [cause["field"] for cause in answer.json["details"]["causes"]] == places
+    assert receiver.results(cluster) == ""
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b'"\\u0000"', b'{"a":"\\u0000"}', b"\xff", b"[" * 100000],
+                         ids=("empty", "cut", "array", "null", "nul", "nul-inside", "no-utf8", "deep"))
+def test_no_json(receiver, body):
+    _, token = receiver.add(f"json-{uuid.uuid4().hex}")
+    for what in ("results", "objects", "sync"):
+        assert receiver.post(what, body, token).code in (400, 413), what
+
+
+def test_another_cluster(receiver):
+    cluster, token = receiver.add("east", cluster_name="east")
+    for key in ("clusterName", "cluster_name"):
+        answer = receiver.post("results", batch([result("a")], extraMetadata={key: "west"}), token)
+        assert answer.code == 403, answer
+    assert receiver.results(cluster) == ""
+
+
+def test_codes(receiver):
+    _, token = receiver.add("codes")
+    assert receiver.post("results", batch([result(f"r{n}") for n in range(5001)]), token).code == 413
+    assert receiver.post("results", b" " * (4 << 20), token).code == 413
+    assert receiver.post("nothing", {}, token).code == 404
+    assert receiver.post("results", {}, token, **{"Content-Encoding": "br"}).code == 415
+    assert Api(receiver.port, f"{receiver.pki}/ca.crt").get("/v1/forward/results").code == 405
+    # The ports do not know each other's paths, nor credentials.
+    assert Api(receiver.port, f"{receiver.pki}/ca.crt", f"{receiver.pki}/admin").get("/apis").code == 404
+    assert receiver.proxy.api().request("POST", "/v1/forward/results", b"{}").code in (403, 404)
+    bearer = {"Authorization": f"Bearer {token}"}
+    assert receiver.proxy.api(None).request("GET", "/apis", None, bearer).code in (401, 403)
+
+
+def test_gzip(receiver):
+    cluster, token = receiver.add("gzip")
+    body = json.dumps(batch([result(f"rule-{n}") for n in range(500)])).encode()
+    answer = receiver.post("results", gzip.compress(body), token, **{"Content-Encoding": "gzip"})
+    assert answer.code == 200 and answer.json["accepted"] == 500, answer
+    assert receiver.post("results", body, token, **{"Content-Encoding": "gzip"}).code == 400
+    bomb = gzip.compress(b" " * (64 << 20))
+    assert receiver.post("results", bomb, token, **{"Content-Encoding": "gzip"}).code == 413
+    assert receiver.count(cluster) == 500
+
+
+# ---------- credentials ----------
+
+def test_certificates(receiver):
+    senders = f"{receiver.pki}/senders"
+    cluster, token = receiver.add("cert", certificate="east-sender")
+    assert token == ""
+    assert receiver.post("results", batch([result("a")]), certificate=f"{senders}/east").code == 200
+    assert receiver.results(cluster) == "a pass"
+    assert receiver.post("results", batch([result("a")]), certificate=f"{senders}/west").code == 401
+    # A certificate of the API's clients is none of a sender, whatever its name.
+    stack_command("certificate", receiver.pki, "false-east", "/CN=east-sender", "clientAuth")
+    assert receiver.post("results", batch([result("a")]), certificate=f"{receiver.pki}/false-east").code == 401
+    # Nor the other way.
+    stack_command("certificate", senders, "false-admin", "/O=system:masters/CN=admin", "clientAuth")
+    assert Api(receiver.proxy.port, f"{receiver.pki}/ca.crt", f"{senders}/false-admin").get(
+        "/apis/wgpolicyk8s.io/v1alpha2/policyreports").code == 401
+
+
+def test_tokens(receiver):
+    cluster, token = receiver.add("token")
+    assert len(token) == 64
+    for wrong in ("", "x", token[:-1], token.upper() + "x", hashlib.sha256(token.encode()).hexdigest()):
+        assert receiver.post("results", batch([result("a")]), wrong).code == 401, wrong
+    assert receiver.post("results", batch([result("a")])).code == 401
+    assert receiver.post("results", batch([result("a")]), Authorization=f"Basic {token}").code == 401
+    fresh = receiver.database.psql("SELECT kube_reports.rotate_sender('token')")
+    for good in (token, fresh):
+        assert receiver.post("results", batch([result("a")]), good).code == 200
+    last = receiver.database.psql("SELECT kube_reports.rotate_sender('token', overlap => '0')")
+    codes = [receiver.post("results", batch([result("a")]), each).code for each in (token, fresh, last)]
+    assert codes == [401, 401, 200]
+    own = hashlib.sha256(b"chosen").hexdigest()
+    receiver.database.psql(f"SELECT kube_reports.rotate_sender('token', token_sha256 => '{own}')")
+    assert receiver.post("results", batch([result("a")]), "chosen").code == 200
+    assert receiver.database.psql("SELECT kube_reports.remove_sender('token')") == "t"
+    assert [receiver.post("results", batch([result("a")]), each).code for each in (last, "chosen")] == [401, 401]
+    assert receiver.results(cluster) == "a pass"
+    assert token not in receiver.database.psql("SELECT string_agg(s::text, '') FROM kube_reports_internal.sender s")
+
+
+def test_role_without_ingest(receiver):
+    _, token = receiver.add("no-ingest")
+    receiver.database.psql("SELECT kube_reports.revoke_ingest('kube_reports_proxy')")
+    try:
+        answer = receiver.post("results", batch([result("a")]), token)
+        assert answer.code == 503 and answer.headers["Retry-After"], answer
+    finally:
+        receiver.database.psql("SELECT kube_reports.grant_ingest('kube_reports_proxy')")
+    assert receiver.post("results", batch([result("a")]), token).code == 200
+
+
+def test_removed_cluster(receiver):
+    cluster, token = receiver.add("leaving")
+    assert receiver.post("results", batch([result("a")]), token).code == 200
+    receiver.database.psql(f"CALL kube_reports.unregister_cluster('{cluster}')")
+    assert receiver.post("results", batch([result("a")]), token).code == 401
+    assert receiver.database.psql("SELECT count(*) FROM kube_reports_internal.sender WHERE name = 'leaving'") == "0"
+
+
+# ---------- objects ----------
+
+def policy_report(name, namespace="team", version="1", uid=None, results=1, kind="PolicyReport", **more):
+    document = {"apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": kind, "metadata": {
+        "name": name, "uid": uid or str(uuid.uuid5(uuid.NAMESPACE_DNS, f"{namespace}/{name}")),
+        "resourceVersion": version, "creationTimestamp": "2026-01-05T01:00:00Z", "generation": 1},
+        "results": [{"policy": f"p{n}", "result": "fail", "source": "kyverno"} for n in range(results)], **more}
+    if namespace:
+        document["metadata"]["namespace"] = namespace
+    return document
+
+
+def objects(items, seq=1, stream=None, **more):
+    return {"apiVersion": "forward/v1", "stream": stream or str(uuid.uuid4()), "seq": seq,
+            "items": [{"op": op, "object": item} for op, item in items], **more}
+
+
+def test_objects(receiver):
+    cluster, token = receiver.add("objects")
+    stream = str(uuid.uuid4())
+    one, two = policy_report("one"), policy_report("two", results=3)
+    whole = policy_report("whole", namespace=None, kind="ClusterPolicyReport")
+    answer = receiver.post("objects", objects([("apply", one), ("apply", two), ("apply", whole)], 1, stream), token)
+    assert answer.code == 200 and answer.json["changed"] == 3, answer
+    assert receiver.post("objects", objects([("delete", one)], 1, stream), token).json["changed"] == 0
+    assert receiver.post("objects", objects([("delete", one)], 3, stream), token).code == 409
+    stored = json.loads(receiver.database.psql(
+        f"SELECT document FROM kube_reports.stored_report WHERE cluster = '{cluster}' AND name = 'two'"))
+    stored["metadata"]["resourceVersion"] = "1"
+    assert stored == two
+    again = policy_report("two", version="2", results=2)
+    assert receiver.post("objects", objects([("delete", one), ("apply", again)], 2, stream), token).json["changed"] == 2
+    assert receiver.database.psql(f"SELECT string_agg(name, ' ' ORDER BY name) FROM kube_reports.stored_report "
+                                  f"WHERE cluster = '{cluster}'") == "two whole"
+    assert receiver.count(cluster) == 3
+    # A deletion of the object before the one of this name.
+    other = policy_report("two", uid=str(uuid.uuid4()))
+    assert receiver.post("objects", objects([("delete", other)], 3, stream), token).json["changed"] == 0
+    assert receiver.database.psql(
+        f"SELECT DISTINCT actor FROM kube_reports.result_event WHERE cluster = '{cluster}'") == "sender:objects"
+
+
+def test_bad_objects(receiver):
+    cluster, token = receiver.add("bad-objects")
+    good = policy_report("good")
+    unknown = {**policy_report("x"), "kind": "Strange"}
+    nameless = policy_report("x")
+    del nameless["metadata"]["name"]
+    invalid = policy_report("invalid")
+    invalid["results"] = [{"result": "perhaps"}]
+    answer = receiver.post("objects", objects([("apply", good), ("apply", unknown), ("put", policy_report("y")),
+                                               ("apply", nameless), ("apply", good)]), token)
+    assert answer.code == 400, answer
+    assert [cause["field"] for cause in answer.json["details"]["causes"]] == \
+        ["/items/1/object", "/items/2/op", "/items/3/object/metadata/name", "/items/4"]
+    answer = receiver.post("objects", objects([("apply", good), ("apply", invalid)]), token)
+    assert answer.code == 400 and [c["field"] for c in answer.json["details"]["causes"]] == ["/items/1/object"], answer
+    assert receiver.database.psql(f"SELECT count(*) FROM kube_reports.stored_report WHERE cluster = '{cluster}'") == "0"
+
+
+def test_sync(receiver):
+    cluster, token = receiver.add("sync")
+    stream = str(uuid.uuid4())
+    reports = [policy_report(f"r{n}", version=str(n)) for n in range(5)]
+    assert receiver.post("objects", objects([("apply", each) for each in reports], 1, stream), token).code == 200
+    scan = receiver.post("results", batch([result("a")]), token)
+    assert scan.code == 200
+
+    def entry(report, version=None):
+        metadata = report["metadata"]
+        return [metadata["namespace"], metadata["name"], metadata["uid"], version or metadata["resourceVersion"]]
+
+    question = {"apiVersion": "forward/v1", "type": "policyreports.wgpolicyk8s.io/v1alpha2",
+                "items": [entry(reports[0]), entry(reports[1], "9"), entry(policy_report("new")), entry(reports[3])],
+                "range": {"after": None, "to": None}}
+    answer = receiver.post("sync", question, token)
+    assert answer.code == 200, answer
+    assert answer.json["wanted"] == [1, 2] and answer.json["more"] is False
+    assert [row[1] for row in answer.json["surplus"]] == ["r2", "r4"]
+    question["range"] = {"after": ["team", "r0"], "to": ["team", "r3"]}
+    assert [row[1] for row in receiver.post("sync", question, token).json["surplus"]] == ["r2"]
+    assert cluster
+
+
+def test_the_same_batch_at_once(receiver):
+    cluster, token = receiver.add("cut")
+    stream = str(uuid.uuid4())
+    threads = []
+    for _ in range(8):
+        document = objects([("apply", policy_report(f"r{n}")) for n in range(50)], 1, stream)
+        threads.append(threading.Thread(target=receiver.post, args=("objects", document, token)))
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert receiver.database.psql("SELECT count(*) FROM kube_reports_internal.change c JOIN kube_reports_internal.lane l"
+                                  " ON l.id = c.lane JOIN kube_reports.cluster k ON k.id = l.cluster_id "
+                                  f"WHERE k.uid = '{cluster}'") == "50"

@@ -1,0 +1,167 @@
+-- senders.sql
+--	  Who may forward results of which cluster.
+--
+-- A sender proves who it is by a bearer token or by a client certificate.  The
+-- credential alone decides for which cluster it writes.  A token is stored as
+-- its SHA-256: nobody can read it here.
+
+CREATE FUNCTION kube_reports_internal.check_credential(token_sha256 text, certificate text, valid_until timestamptz)
+	RETURNS void
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF token_sha256 !~ '^[0-9a-f]{64}$' THEN
+		RAISE EXCEPTION 'token_sha256 is the SHA-256 of a token: 64 hexadecimal digits in lower case'
+			USING ERRCODE = 'invalid_parameter_value',
+				HINT = 'In a shell: printf %s "$TOKEN" | sha256sum. Without token_sha256 and certificate, one is made.';
+	ELSIF length(certificate) NOT BETWEEN 1 AND 255 THEN
+		RAISE EXCEPTION 'certificate is the common name of a client certificate: 1 to 255 characters'
+			USING ERRCODE = 'invalid_parameter_value';
+	ELSIF token_sha256 IS NOT NULL AND certificate IS NOT NULL THEN
+		RAISE EXCEPTION 'a credential is a token or a certificate, not both'
+			USING ERRCODE = 'invalid_parameter_value',
+				HINT = 'A sender may have several credentials: rotate_sender() adds one.';
+	ELSIF valid_until <= now() THEN
+		RAISE EXCEPTION 'the credential would expire at once' USING ERRCODE = 'invalid_parameter_value';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.check_credential(text, text, timestamptz)
+	IS 'raises 22023 for what is no credential of a sender';
+
+CREATE FUNCTION kube_reports_internal.store_credential(cluster_id integer, name text, token_sha256 text,
+	certificate text, valid_until timestamptz) RETURNS text
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	token		text;
+BEGIN
+	PERFORM kube_reports_internal.check_credential(token_sha256, certificate, valid_until);
+	IF token_sha256 IS NULL AND certificate IS NULL THEN
+		-- 244 random bits; the functions of pgcrypto need not be there.
+		token := replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', '');
+		token_sha256 := encode(sha256(convert_to(token, 'UTF8')), 'hex');
+	END IF;
+	INSERT INTO kube_reports_internal.sender AS s (kind, credential, cluster_id, name, expires_at)
+		VALUES (CASE WHEN certificate IS NULL THEN 'token' ELSE 'certificate' END,
+			coalesce(certificate, token_sha256), store_credential.cluster_id, store_credential.name,
+			coalesce(valid_until, 'infinity'))
+		ON CONFLICT ON CONSTRAINT sender_pkey DO NOTHING;
+	IF NOT FOUND THEN
+		RAISE EXCEPTION 'this credential is a sender''s already' USING ERRCODE = 'unique_violation',
+			HINT = 'Each credential belongs to one sender: the view kube_reports.sender shows them.';
+	END IF;
+	RETURN token;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.store_credential(integer, text, text, text, timestamptz)
+	IS 'adds a credential; the token when it made one';
+
+CREATE FUNCTION kube_reports.add_sender(cluster uuid, name text, token_sha256 text DEFAULT NULL,
+	certificate text DEFAULT NULL, valid_until timestamptz DEFAULT NULL, cluster_name text DEFAULT NULL) RETURNS text
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	served		integer;
+BEGIN
+	IF name IS NULL OR name !~ '^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$' THEN
+		RAISE EXCEPTION 'a sender''s name has 1 to 63 letters, digits, dots, hyphens and underscores, not "%"',
+			coalesce(left(name, 100), '')
+			USING ERRCODE = 'invalid_parameter_value';
+	END IF;
+	PERFORM kube_reports_internal.check_credential(token_sha256, certificate, valid_until);
+	IF EXISTS (SELECT FROM kube_reports_internal.sender s WHERE s.name = add_sender.name) THEN
+		RAISE EXCEPTION 'there is a sender "%" already', name USING ERRCODE = 'unique_violation',
+			HINT = 'rotate_sender() gives it another credential, remove_sender() removes it.';
+	END IF;
+	served := kube_reports.register_cluster(cluster, coalesce(cluster_name, ''));
+	RETURN kube_reports_internal.store_credential(served, name, token_sha256, certificate, valid_until);
+END
+$$;
+COMMENT ON FUNCTION kube_reports.add_sender(uuid, text, text, text, timestamptz, text)
+	IS 'lets a sender forward what belongs to one cluster, with a bearer token of that SHA-256 or a client '
+		'certificate of that common name; without both it makes a token and returns it, once. Makes the cluster known. '
+		'Raises 22023 for what cannot be, 23505 when the name or the credential is taken';
+
+CREATE FUNCTION kube_reports.rotate_sender(name text, token_sha256 text DEFAULT NULL, certificate text DEFAULT NULL,
+	valid_until timestamptz DEFAULT NULL, overlap interval DEFAULT '1 hour') RETURNS text
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	served		integer := (SELECT min(s.cluster_id) FROM kube_reports_internal.sender s
+		WHERE s.name = rotate_sender.name);
+BEGIN
+	IF served IS NULL THEN
+		RAISE EXCEPTION 'there is no sender "%"', name USING ERRCODE = 'undefined_object',
+			HINT = 'add_sender() adds one.';
+	ELSIF overlap IS NULL OR overlap < '0' THEN
+		RAISE EXCEPTION 'the overlap of two credentials is not negative' USING ERRCODE = 'invalid_parameter_value';
+	END IF;
+	PERFORM kube_reports_internal.check_credential(token_sha256, certificate, valid_until);
+	DELETE FROM kube_reports_internal.sender s WHERE s.name = rotate_sender.name AND s.expires_at <= now();
+	UPDATE kube_reports_internal.sender s SET expires_at = least(s.expires_at, now() + overlap)
+		WHERE s.name = rotate_sender.name;
+	RETURN kube_reports_internal.store_credential(served, name, token_sha256, certificate, valid_until);
+END
+$$;
+COMMENT ON FUNCTION kube_reports.rotate_sender(text, text, text, timestamptz, interval)
+	IS 'gives a sender a new credential, as add_sender() does; those it has expire after the overlap. Raises 42704 '
+		'when there is no such sender';
+
+CREATE FUNCTION kube_reports.remove_sender(name text) RETURNS boolean
+LANGUAGE sql VOLATILE
+BEGIN ATOMIC
+	WITH gone AS (
+		DELETE FROM kube_reports_internal.sender s WHERE s.name = $1 RETURNING s.name
+	)
+	SELECT EXISTS (SELECT FROM gone);
+END;
+COMMENT ON FUNCTION kube_reports.remove_sender(text)
+	IS 'revokes every credential of a sender, at once; what it has sent stays. False when there is none';
+
+-- Without a security barrier: readers are not granted it.
+CREATE VIEW kube_reports.sender AS
+	SELECT c.uid AS cluster, c.name AS cluster_name, s.name, s.kind,
+		CASE s.kind WHEN 'certificate' THEN s.credential ELSE left(s.credential, 12) END AS credential,
+		s.created_at, nullif(s.expires_at, 'infinity') AS expires_at,
+		(SELECT max(f.received_at) FROM kube_reports_internal.forward_stream f
+			WHERE f.cluster_id = s.cluster_id AND f.sender = s.name) AS last_objects,
+		(SELECT max(a.received_at) FROM kube_reports_internal.forward_assessment a
+			WHERE a.cluster_id = s.cluster_id) AS last_results
+	FROM kube_reports_internal.sender s JOIN kube_reports.cluster c ON c.id = s.cluster_id;
+COMMENT ON VIEW kube_reports.sender IS 'credentials of senders: of a token the first 12 digits of its SHA-256; when '
+	'objects last came from the sender, and results of scans for the cluster; for the owner and administrators';
+
+-- The role is that of a proxy: the proxy introduces itself with the cluster that it serves.
+CREATE FUNCTION kube_reports.grant_ingest(role name) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF NOT EXISTS (SELECT FROM kube_reports_internal.proxy_role p WHERE p.role = grant_ingest.role) THEN
+		RAISE EXCEPTION 'role "%" is no role of proxies', role USING ERRCODE = 'undefined_object',
+			HINT = 'First: SELECT kube_reports.grant_proxy(role, cluster).';
+	END IF;
+	INSERT INTO kube_reports_internal.ingest_role (role) VALUES (grant_ingest.role)
+		ON CONFLICT ON CONSTRAINT ingest_role_pkey DO NOTHING;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.grant_ingest(name)
+	IS 'lets the proxies of a role take what senders forward, for the clusters of these senders; the role has '
+		'grant_proxy() already. Raises 42704 when it has not';
+
+CREATE FUNCTION kube_reports.revoke_ingest(role name) RETURNS boolean
+LANGUAGE sql VOLATILE
+BEGIN ATOMIC
+	WITH gone AS (
+		DELETE FROM kube_reports_internal.ingest_role i WHERE i.role = $1::text RETURNING i.role
+	)
+	SELECT EXISTS (SELECT FROM gone);
+END;
+COMMENT ON FUNCTION kube_reports.revoke_ingest(name)
+	IS 'the proxies of a role take nothing from senders any more; they go on to serve their cluster. False: they did '
+		'not';
