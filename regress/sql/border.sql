@@ -13,7 +13,7 @@ SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod) AS type, a.att
 	FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
 	WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)
 		AND c.relkind IN ('r', 'v') AND a.attnum > 0 AND c.relname NOT LIKE 'sql\_%'
-	ORDER BY c.relname COLLATE "C", a.attnum;
+	ORDER BY c.relnamespace::regnamespace::text COLLATE "C", c.relname COLLATE "C", a.attnum;
 
 -- Reports are JSON objects in both.
 SELECT '{"a": 1}'::kube_reports.report, ('{"a": 1}'::kube_reports.report)::jsonb,
