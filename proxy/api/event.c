@@ -244,6 +244,7 @@ static void
 read_event(Changes *changes, Event *event, size_t row, size_t representation_count)
 {
 	PgResult   *result = changes->result;
+
 	/* The same column: rendered by the database, or stored. */
 	bool		labels_changed = !pg_is_null(result, row, pg_columns(result) == STORED_COLUMNS ? COLUMN_METADATA + 2 :
 											 COLUMN_OBJECTS + 1);

@@ -12,7 +12,6 @@ import conftest
 from client import CPOLR, PARTIAL, PARTIAL_LIST, POLR, TABLE, path_of, report, result, run, until
 
 PRETTY = {"pretty": "true"}
-TABLES = ("kube_reports.object", "kube_reports_internal.change")
 COLUMNS = {
     "kube_reports.object": "cluster_id, resource_type, namespace, name, uid, version, metadata, body, evaluated_at",
     "kube_reports_internal.change":
@@ -32,20 +31,17 @@ def stack_of(variant, cluster=None):
         conftest.VARIANT = before
 
 
-def copy_rows(source, target):
-    """Takes objects, log and lanes over."""
-    target.psql("SET session_replication_role = replica; TRUNCATE kube_reports.object, kube_reports_internal.change",
-                user="postgres")
-    for table in TABLES:
+def copy_rows(source, target, after=0):
+    """Takes objects, log and lanes over, those above a version, in one transaction."""
+    script = "BEGIN; SET LOCAL session_replication_role = replica;\n"
+    for table, columns in COLUMNS.items():
         rows = run(["psql", "-X", "-q", "-d", source.connection("postgres"), "-c",
-                    f"COPY (SELECT {COLUMNS[table]} FROM {table}) TO STDOUT"]).out
-        run(["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", target.connection("postgres"), "-c",
-             "SET session_replication_role = replica", "-c", f"COPY {table} ({COLUMNS[table]}) FROM STDIN"],
-            input=rows)
+                    f"COPY (SELECT {columns} FROM {table} WHERE version > {after}) TO STDOUT"]).out
+        script += f"COPY {table} ({columns}) FROM STDIN;\n{rows}\\.\n"
     lanes = source.psql("SELECT string_agg(format('(%s, %s)', id, floor), ', ') FROM kube_reports_internal.lane",
                         user="postgres")
-    target.psql("SET session_replication_role = replica; UPDATE kube_reports_internal.lane l SET floor = v.floor "
-                f"FROM (VALUES {lanes}) v(id, floor) WHERE v.id = l.id", user="postgres")
+    target.psql(script + "UPDATE kube_reports_internal.lane l SET floor = v.floor "
+                f"FROM (VALUES {lanes}) v(id, floor) WHERE v.id = l.id; COMMIT", user="postgres")
 
 
 def fill(api):
@@ -69,7 +65,7 @@ def fill(api):
 
 @pytest.fixture(scope="module")
 def pair():
-    """The proxies of both variants, with the same rows; and the versions of the log of policy reports."""
+    """The proxies of both variants, with the same rows; the versions of the log of policy reports; the databases."""
     stacks = [stack_of("c")]
     try:
         stacks.append(stack_of("sql", stacks[0].cluster))
@@ -80,7 +76,7 @@ def pair():
         versions = stacks[0].database.psql(
             "SELECT string_agg(version::text, ' ' ORDER BY version) FROM kube_reports_internal.change "
             "WHERE namespace <> ''").split()
-        yield apis, [int(version) for version in versions]
+        yield apis, [int(version) for version in versions], [made.database for made in stacks]
     finally:
         for stack in stacks:
             stack.end()
@@ -154,14 +150,38 @@ def events_of(api, path, accept, count, query):
 def test_watch(pair, accept):
     """A watch from a version, and one with initial events"""
     start = pair[1][0] - 1
-    for query, count in (({"resourceVersion": start}, 60), ({"resourceVersion": start, "labelSelector": "even=true"}, 20),
-                         ({"resourceVersion": start, "labelSelector": "changed"}, 10),
-                         ({"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan",
-                           "allowWatchBookmarks": "true"}, 50)):
+    asked = [({"resourceVersion": start}, 60), ({"resourceVersion": start, "labelSelector": "even=true"}, 20),
+             ({"resourceVersion": start, "labelSelector": "changed"}, 10), ({}, 50)]
+    if accept != TABLE:
+        asked.append(({"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan",
+                       "allowWatchBookmarks": "true"}, 50))
+    for query, count in asked:
         def compare():
             one, other = [events_of(api, path_of(POLR), accept, count, query) for api in pair[0]]
             return one == other
         until(compare, 5, "both variants to tell the same events")
+
+
+@pytest.mark.parametrize("accept", (None, PARTIAL, TABLE))
+def test_feed(pair, accept):
+    """Watches that wait get what is written, and a bookmark before they end"""
+    apis, _, (source, target) = pair
+    namespace = f"fed-{len(accept or '')}"
+    newest = int(source.psql("SELECT max(version) FROM kube_reports_internal.change", user="postgres"))
+    start = source.psql("SELECT max(version) FROM kube_reports_internal.change WHERE namespace <> ''", user="postgres")
+    query = {"allowWatchBookmarks": "true", "timeoutSeconds": 6, "resourceVersion": start}
+    with apis[0].watch(path_of(POLR), accept=accept, **query) as one, \
+            apis[1].watch(path_of(POLR), accept=accept, **query) as other:
+        for n in range(3):
+            apis[0].create(POLR, report(f"fed-{n}", results=[result()] * n), namespace)
+        copy_rows(source, target, newest)
+        told = [watch.end() for watch in (one, other)]
+    assert [kind for kind, _ in told[0]] == ["ADDED"] * 3 + ["BOOKMARK"]
+    for _, document in (*told[0], *told[1]) if accept == TABLE else ():
+        for row in document["rows"]:
+            # The age, which depends on when the event was rendered.
+            row["cells"].pop()
+    assert told[0] == told[1]
 
 
 def test_watch_too_old(pair):

@@ -97,7 +97,8 @@ BEGIN
 	-- The most frequent list: all objects, as stored now.
 	IF NOT changed AND terms = '{}' AND label_selector = '' AND field_selector = '' THEN
 		RETURN QUERY
-		SELECT o.namespace, o.name, o.version, o.metadata, CASE WHEN needs_body THEN o.body END
+		SELECT o.namespace, o.name, o.version, o.metadata,
+			CASE WHEN needs_body THEN o.body ELSE NULL::kube_reports.report END
 			FROM kube_reports.object o
 			WHERE o.cluster_id = target_cluster AND o.resource_type = target_type
 				AND (o.namespace, o.name) > (after_namespace, after_name) AND o.namespace <= last_namespace
@@ -135,7 +136,8 @@ BEGIN
 
 	RETURN QUERY
 	SELECT c.namespace, c.name, c.version, c.metadata, c.body
-		FROM (SELECT o.namespace, o.name, o.version, o.metadata, CASE WHEN needs_body THEN o.body END AS body, o.labels
+		FROM (SELECT o.namespace, o.name, o.version, o.metadata,
+			CASE WHEN needs_body THEN o.body ELSE NULL::kube_reports.report END AS body, o.labels
 			FROM kube_reports.object o
 			WHERE o.cluster_id = target_cluster AND o.resource_type = target_type
 				AND (o.namespace, o.name) > (after_namespace, after_name) AND o.namespace <= last_namespace
@@ -148,7 +150,7 @@ BEGIN
 			SELECT u.namespace, u.name, u.old_version, u.old_metadata, u.old_body,
 				kube_reports.label_terms(u.old_metadata)
 			FROM (SELECT DISTINCT ON (c.namespace, c.name) c.namespace, c.name, c.old_version, c.old_metadata,
-					CASE WHEN needs_body THEN c.old_body END AS old_body
+					CASE WHEN needs_body THEN c.old_body ELSE NULL::kube_reports.report END AS old_body
 				FROM kube_reports_internal.change c
 				WHERE changed AND c.lane = target_lane AND c.version > at_version
 					AND (c.namespace, c.name) > (after_namespace, after_name) AND c.namespace <= last_namespace
@@ -305,7 +307,8 @@ BEGIN
 			rows_before := items;
 			-- Without rows the key becomes null; then nothing follows.
 			FOR after_namespace, after_name, version, metadata, stored_body, size IN
-				SELECT o.namespace, o.name, o.version, o.metadata, CASE WHEN plan.needs_body THEN o.body END,
+				SELECT o.namespace, o.name, o.version, o.metadata,
+					CASE WHEN plan.needs_body THEN o.body ELSE NULL::kube_reports.report END,
 					envelope_bytes + kube_reports.document_size(o.metadata)
 						+ CASE WHEN plan.needs_body THEN kube_reports.document_size(o.body) ELSE 0 END
 				FROM kube_reports.object o

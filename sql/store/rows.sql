@@ -5,6 +5,9 @@
 -- passes the plan as arguments.  The first columns of each answer are those of
 -- a reply; the body is null, or the Status of what cannot be read.  Bodies
 -- come as stored_bytes() gives them.
+--
+-- ELSE NULL::kube_reports.report: without it CASE gives the base type where
+-- report is a domain, and each document would be checked again.
 
 CREATE FUNCTION kube_reports_internal.api_read_object(cluster uuid, "group" text, served_version text, resource text,
 	namespace text, name text, at_least bigint,
@@ -152,7 +155,8 @@ BEGIN
 			rows_before := items;
 			-- Without rows the key becomes null; then nothing follows.
 			FOR after_namespace, after_name, version, metadata, stored_body, size IN
-				SELECT o.namespace, o.name, o.version, o.metadata, CASE WHEN needs_body THEN o.body END,
+				SELECT o.namespace, o.name, o.version, o.metadata,
+					CASE WHEN needs_body THEN o.body ELSE NULL::kube_reports.report END,
 					envelope_bytes + kube_reports.document_size(o.metadata)
 						+ CASE WHEN needs_body THEN kube_reports.document_size(o.body) ELSE 0 END
 				FROM kube_reports.object o
@@ -319,9 +323,11 @@ BEGIN
 
 	RETURN QUERY
 	SELECT k.version, k.operation, k.namespace, k.name, k.at, k.terms, k.old_terms,
-		k.metadata, kube_reports_internal.stored_bytes(CASE WHEN needs_body THEN k.body END),
-		CASE WHEN k.shows_old THEN k.old_metadata END,
-		kube_reports_internal.stored_bytes(CASE WHEN needs_body AND k.shows_old THEN k.old_body END)
+		k.metadata,
+		kube_reports_internal.stored_bytes(CASE WHEN needs_body THEN k.body ELSE NULL::kube_reports.report END),
+		CASE WHEN k.shows_old THEN k.old_metadata ELSE NULL::kube_reports.report END,
+		kube_reports_internal.stored_bytes(CASE WHEN needs_body AND k.shows_old THEN k.old_body
+			ELSE NULL::kube_reports.report END)
 	FROM kube_reports_internal.changes_between(target.id, target.cluster_id, target.resource_type, after_version,
 		max_rows) k
 	ORDER BY k.version;
