@@ -25,13 +25,13 @@
 #include "base/allocate.h"
 #include "base/config.h"
 #include "api/feed.h"
-#include "api/get.h"
 #include "api/gathered.h"
 #include "api/list.h"
 #include "api/list_items.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "api/reply.h"
+#include "api/watch_start.h"
 #include "api/api.h"
 
 #define TICK_MS 1000
@@ -50,39 +50,6 @@
 #define READ_BYTES (256 * 1024) /* target size of an answer */
 #define READ_TIMEOUT_MS 10000
 #define SEND_ROOM ((size_t) 256 * 1024) /* needed before a watch sends */
-
-/* Columns of api_watch. */
-enum
-{
-	COLUMN_LANE = 5,
-	COLUMN_VERSION,
-	COLUMN_CURSOR,
-	COLUMN_NAMESPACE,
-	COLUMN_LABELS,
-	COLUMN_FIELDS,
-	COLUMN_FIRST_REPRESENTATION,
-	COLUMN_REPRESENTATION,
-	COLUMN_BOOKMARKS,
-	COLUMN_END_BOOKMARK,
-	COLUMN_TIMEOUT
-};
-
-/* Where a watch starts, and what it selects; in the answer of the call and in the arena of the exchange. */
-typedef struct WatchStart
-{
-	int			lane;
-	int64_t		version;
-	const char *cursor;			/* of the initial events; NULL: none */
-	ListQuery  *query;			/* of these; NULL: the extension plans them */
-	JsonText	namespace_name; /* "": all */
-	JsonText	labels;
-	JsonText	fields;
-	JsonText	first_representation;
-	JsonText	representation;
-	bool		bookmarks;
-	JsonText	end_bookmark;	/* "": none */
-	int32_t		timeout;
-} WatchStart;
 
 typedef struct Watch Watch;
 
@@ -831,73 +798,6 @@ watch_prepare_initial(Watch *watch, const WatchStart *start)
 	return initial;
 }
 
-/* The start of a watch that the extension has planned. */
-static WatchStart
-start_read(const PgResult *result)
-{
-	WatchStart	start = {
-		.lane = pg_int4(result, 0, COLUMN_LANE),
-		.version = pg_int8(result, 0, COLUMN_VERSION),
-		.cursor = pg_is_null(result, 0, COLUMN_CURSOR) ? NULL : pg_text(result, 0, COLUMN_CURSOR).bytes,
-		.namespace_name = pg_text(result, 0, COLUMN_NAMESPACE),
-		.labels = pg_text(result, 0, COLUMN_LABELS),
-		.fields = pg_text(result, 0, COLUMN_FIELDS),
-		.first_representation = pg_text(result, 0, COLUMN_FIRST_REPRESENTATION),
-		.representation = pg_text(result, 0, COLUMN_REPRESENTATION),
-		.bookmarks = pg_bool(result, 0, COLUMN_BOOKMARKS),
-		.end_bookmark = pg_text(result, 0, COLUMN_END_BOOKMARK),
-		.timeout = pg_int4(result, 0, COLUMN_TIMEOUT),
-	};
-
-	return start;
-}
-
-static JsonText
-text_of(const char *string)
-{
-	return (JsonText) {string, strlen(string)};
-}
-
-/* The start of a watch that the proxy has planned. */
-static WatchStart
-start_planned(Exchange *exchange, const PgResult *result)
-{
-	Arena	   *arena = &exchange->arena;
-	const ReadPlan *plan = exchange->watch_plan;
-	const Definition *definition = exchange->type->served->definition;
-	Transform	later = plan->transform;
-	WatchStart	start = {
-		.lane = pg_int4(result, 0, COLUMN_LANE),
-		.version = pg_int8(result, 0, COLUMN_VERSION),
-		.namespace_name = text_of(exchange->route->namespace_name),
-		.labels = text_of(plan->options.label_selector),
-		.fields = text_of(plan->options.field_selector),
-		.bookmarks = plan->options.bookmarks,
-		.timeout = (int32_t) (plan->options.timeout_seconds < INT32_MAX ? plan->options.timeout_seconds : INT32_MAX),
-	};
-
-	if (!pg_is_null(result, 0, COLUMN_CURSOR))
-	{
-		start.cursor = pg_text(result, 0, COLUMN_CURSOR).bytes;
-		start.query = list_query_new(exchange, plan);
-	}
-	/* A representation names the served version and the transform.  Only the first event of a table has its columns. */
-	later.columns = false;
-	start.first_representation = text_of(arena_printf(arena, "%s %s", exchange->type->version,
-													  transform_token(arena, &plan->transform)));
-	start.representation = text_of(arena_printf(arena, "%s %s", exchange->type->version,
-												transform_token(arena, &later)));
-	if (plan->options.initial_bookmark)
-	{
-		StrBuf		frame;
-
-		strbuf_init(&frame, arena);
-		render_bookmark(&frame, definition, &plan->transform, start.version, true);
-		start.end_bookmark = (JsonText) {frame.bytes, frame.len};
-	}
-	return start;
-}
-
 static void
 watch_begun(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 {
@@ -917,12 +817,11 @@ watch_begun(void *state, PgOutcome outcome, PgResult *result, const PgError *err
 	}
 	reply = reply_read(&exchange->arena, result, 0);
 	/* A Status, or the one ERROR event of a watch whose version is too old. */
-	if (reply.code != 200 || pg_is_null(result, 0, COLUMN_LANE))
+	if (reply.code != 200 || !watch_start_read(exchange, result, &start))
 	{
 		reply_send(exchange, &reply, result);
 		return;
 	}
-	start = exchange->watch_plan != NULL ? start_planned(exchange, result) : start_read(result);
 	watch = allocate(sizeof(Watch));
 	arena_init(&watch->arena);
 	watch->exchange = exchange;
@@ -975,27 +874,9 @@ watch_begun(void *state, PgOutcome outcome, PgResult *result, const PgError *err
 void
 watch_start(Exchange *exchange)
 {
-	if (exchange->type->served != NULL)
-	{
-		ReadPlan   *plan = arena_alloc0(&exchange->arena, sizeof(ReadPlan));
-
-		if (!get_plan(exchange, plan))
-			return;
-		exchange->watch_plan = plan;
-		exchange->call = pg_call_new(PG_READ_WATCH);
-		pg_add_type(exchange->call, exchange->type);
-		pg_add_optional(exchange->call, exchange->route->namespace_name);
-		if (plan->options.from_now)
-			pg_add_null(exchange->call);
-		else
-			pg_add_int8(exchange->call, plan->options.version);
-		pg_add_int4(exchange->call, plan->options.initial_events ? 1 : 0);
-	}
-	else
-	{
-		exchange->call = pg_call_new(PG_WATCH);
-		pg_add_bytes(exchange->call, exchange->request.bytes, exchange->request.len);
-	}
+	exchange->call = watch_call(exchange);
+	if (exchange->call == NULL)
+		return;
 	if (exchange->exempt)
 		pg_exempt(exchange->call);
 	pg_send(exchange->call, false, exchange_time_left(exchange), watch_begun, exchange);

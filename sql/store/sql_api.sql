@@ -135,17 +135,21 @@ LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	answer		record;
+	asked		jsonb := kube_reports_internal.address(type, NULL, 'get', namespace, name);
+	document	text;
 BEGIN
 	PERFORM kube_reports_internal.known_cluster(cluster);
-	SELECT * INTO answer FROM kube_reports_internal.api_get(cluster,
-		kube_reports_internal.address(type, NULL, 'get', namespace, name)::text);
-	IF answer.code = 404 THEN
-		RETURN NULL;
-	ELSIF answer.code >= 400 THEN
-		PERFORM kube_reports_internal.raise_status(answer.code, answer.body);
-	END IF;
-	RETURN convert_from(answer.body, 'UTF8')::kube_reports.report;
+	SELECT concat('{"apiVersion":', to_json(concat(asked->>'group', '/', asked->>'version')),
+			',"kind":', to_json(t.kind),
+			',"metadata":', left(o.metadata::text, -1), ',"resourceVersion":"', o.version, '"}',
+			CASE WHEN o.body::text ~ '^{\s*}' THEN '' ELSE ',' END, ltrim(o.body::text, '{'))
+		INTO document
+		FROM kube_reports_internal.resolve(cluster, asked->>'group', asked->>'version', asked->>'resource',
+				kube_reports_internal.this_caller()) r
+			JOIN kube_reports.resource_type t ON t.id = r.type_id
+			JOIN kube_reports.object o ON o.cluster_id = r.cluster_id AND o.resource_type = r.type_id
+				AND o.namespace = coalesce(asked->>'namespace', '') AND o.name = asked->>'name';
+	RETURN document::kube_reports.report;
 END
 $$;
 COMMENT ON FUNCTION kube_reports.get_report(uuid, text, text, text)
