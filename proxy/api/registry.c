@@ -86,6 +86,8 @@ static int64_t known_generation = -1;	/* of current */
 static int64_t wanted_generation;
 static Registry *reading;		/* in progress; NULL when there is none */
 static int64_t reading_generation;
+static PgVariant known_variant; /* of current */
+static PgVariant reading_variant;
 static bool without_documents;
 
 static Waiting *waiting;		/* for the answer to the question under way */
@@ -107,8 +109,10 @@ void
 registry_generation(int64_t generation)
 {
 	wanted_generation = generation;
-	if (reading != NULL || (current != NULL && generation == known_generation))
+	/* A restored dump may have the generation of a database of the other variant. */
+	if (reading != NULL || (current != NULL && generation == known_generation && pg_variant() == known_variant))
 		return;
+	reading_variant = pg_variant();
 	reading = allocate(sizeof(Registry));
 	reading->references = 1;
 	arena_init(&reading->arena);
@@ -202,13 +206,13 @@ read_types_done(void *state, PgOutcome outcome, PgResult *result, const PgError 
 		type->namespaced = pg_bool(result, row, 5);
 		type->status = pg_bool(result, row, 6);
 		type->deprecation = pg_is_null(result, row, 7) ? NULL : keep(&reading->arena, result, row, 7);
-		if (pg_variant() == PG_VARIANT_SQL)
+		if (reading_variant == PG_VARIANT_SQL)
 			type->served = read_served(&reading->arena, result, row, type);
 	}
 	pg_result_free(result);
 	if (without_documents)
 		reading_done(documents_new(NULL, 0));
-	else if (pg_variant() == PG_VARIANT_SQL)
+	else if (reading_variant == PG_VARIANT_SQL)
 		reading_done(documents_made());
 	else
 		pg_send(pg_call_new(PG_DOCUMENTS), true, READ_TIMEOUT_MS, read_documents_done, NULL);
@@ -313,6 +317,7 @@ reading_done(Documents *documents)
 	current = reading;
 	current_documents = documents;
 	known_generation = reading_generation;
+	known_variant = reading_variant;
 	reading = NULL;
 	if (wanted_generation != known_generation)
 		registry_generation(wanted_generation);

@@ -29,6 +29,10 @@ BEGIN
 		RAISE EXCEPTION 'type "%" is not registered', type
 			USING ERRCODE = 'undefined_object', HINT = kube_reports_internal.type_hint(type);
 	END IF;
+	PERFORM kube_reports_internal.lock_store();
+	-- Proxies that decide themselves read from the registry whose summaries they fill in.
+	UPDATE kube_reports_internal.store s SET generation = s.generation + 1
+		WHERE filled <> EXISTS (SELECT FROM kube_reports_internal.summary_type k WHERE k.resource_type = stored);
 	IF NOT filled THEN
 		DELETE FROM kube_reports_internal.summary_type s WHERE s.resource_type = stored;
 		RETURN;
