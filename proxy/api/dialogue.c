@@ -46,6 +46,7 @@ typedef struct Item
 	const char *namespace_name;
 	const char *name;			/* of the path; "" for a create */
 	const char *namespace_uid;
+	bool		of_collection;	/* of a deletecollection: has no name, and need not be there */
 	int			names;			/* generated names tried */
 	int			lost;			/* how often another writer was first */
 	bool		exists;			/* stored is valid */
@@ -277,7 +278,12 @@ item_lost(Dialogue *dialogue, Item *item, JsonText version, JsonText metadata, J
 {
 	bool		there = version.bytes != NULL;
 
-	if (dialogue->alone || item->lost++ >= LOST_TRIES || (there && metadata.bytes == NULL))
+	if (item->of_collection && !there)
+	{
+		item_refuse(dialogue, item, 404);
+		return;
+	}
+	if ((dialogue->alone && !item->of_collection) || item->lost++ >= LOST_TRIES || (there && metadata.bytes == NULL))
 	{
 		item_refuse(dialogue, item, DIALOGUE_COSTS);
 		return;
@@ -437,6 +443,12 @@ item_init(Dialogue *dialogue, Item *item, const DialogueWrite *write)
 	item->name = arena_strdup(arena, write->name);
 	item->namespace_uid = write->namespace_uid != NULL ? arena_strdup(arena, write->namespace_uid) : NULL;
 	item->stage = write->create ? ITEM_ADMIT : ITEM_LOAD;
+	if (write->stored != NULL)
+	{
+		item->of_collection = item->exists = true;
+		item->stored = *write->stored;
+		item->stage = ITEM_DECIDE;
+	}
 	arena_init(&item->decided.arena);
 }
 

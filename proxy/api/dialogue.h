@@ -14,6 +14,7 @@
 
 #include "api/registry.h"
 #include "db/pg.h"
+#include "engine/writes/write.h"
 
 /* The most writes of one dialogue. */
 #define DIALOGUE_WRITES 64
@@ -29,6 +30,7 @@ typedef struct DialogueWrite
 	const char *namespace_uid;	/* NULL: not checked */
 	JsonText	request;
 	JsonText	document;
+	const StoredObject *stored; /* an item of a deletecollection: stays until done(); else NULL */
 } DialogueWrite;
 
 /* Codes below 200 are no answers. */

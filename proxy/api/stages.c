@@ -18,6 +18,7 @@
 #include "engine/api/metadata.h"
 #include "api/api.h"
 #include "api/body.h"
+#include "api/collection.h"
 #include "api/export.h"
 #include "api/get.h"
 #include "api/health.h"
@@ -527,7 +528,10 @@ list_objects(Exchange *exchange)
 static void
 delete_objects(Exchange *exchange)
 {
-	list_start(exchange, PG_DELETE_COLLECTION);
+	if (exchange->type->served != NULL)
+		collection_start(exchange);
+	else
+		list_start(exchange, PG_DELETE_COLLECTION);
 }
 
 typedef struct VerbStart

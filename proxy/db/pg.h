@@ -47,8 +47,9 @@ typedef enum PgStatement
 	PG_GET,
 	PG_LIST,
 	PG_WRITE,
-	PG_LOAD,					/* this and the next: of a proxy that decides itself */
+	PG_LOAD,					/* this and the next two: of a proxy that decides itself */
 	PG_COMMIT,
+	PG_LOAD_COLLECTION,
 	PG_DELETE_COLLECTION,
 	PG_EXPORT,
 	PG_WATCH,

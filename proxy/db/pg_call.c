@@ -61,6 +61,10 @@ const PgStatementText pg_statements[PG_STATEMENT_COUNT] = {
 		"$7::int4 = 1, $8::int8[], $9::text[], $10::text[], $11::text[], $12::text[], $13::text[], $14::text[], "
 		"$15::int8[], $16::text[], $17::text[], $18::text[], $19::text[], NULL, NULL, NULL, NULL, NULL, NULL)",
 	6, true, true, false},
+	[PG_LOAD_COLLECTION] = {"load_collection",
+		"SELECT * FROM kube_reports_internal.api_load_collection($1::uuid, $2::text, $3::text, $4::text, $5::text, "
+		"$6::text[], $7::text, $8::text, $9::text, $10::text, $11::int8, $12::int8)",
+	7, false, true, false},
 	[PG_DELETE_COLLECTION] = {"delete_collection",
 		"CALL kube_reports_internal.api_delete_collection($1::uuid, $2::text, $3::bytea, $4::text,"
 	" NULL, NULL, NULL, NULL, NULL, NULL)", 6, true, true, false},

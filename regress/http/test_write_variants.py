@@ -23,7 +23,7 @@ STATE = """
     SELECT 'object', o.namespace, o.name, o.evaluated_at::text, o.body::text, o.labels::text, '', ''
         FROM kube_reports.object o
     UNION ALL SELECT 'result', g.namespace, g.name, r.key::text, r.criterion::text, r.subject::text, r.detail::text,
-            r.status || r.native_status || r.score || (r.first_seen = r.since)
+            r.status::text || r.native_status || r.score || (r.first_seen = r.since)
         FROM kube_reports_internal.result r JOIN kube_reports_internal.origin g ON g.id = r.origin
     UNION ALL SELECT 'criterion', c.id::text, c.source, c.policy, c.rule, c.category, c.severity, ''
         FROM kube_reports_internal.criterion c
@@ -33,7 +33,7 @@ STATE = """
         FROM kube_reports_internal.detail d
     UNION ALL SELECT 'actor', a.id::text, a.name, '', '', '', '', '' FROM kube_reports_internal.actor a
     UNION ALL SELECT 'history', g.namespace, g.name, e.key::text, e.criterion::text, e.subject::text,
-            coalesce(e.old_status, '-') || coalesce(e.new_status, '-') || coalesce(e.gone_with, '-'), c.actor::text
+            concat(e.old_status, '-', e.new_status, '-', e.gone_with), c.actor::text
         FROM kube_reports_internal.report_change c JOIN kube_reports_internal.origin g ON g.id = c.origin,
             kube_reports_internal.unpacked_changes(c.keys, c.criteria, c.subjects, c.old_statuses, c.new_statuses,
                 c.gone_with, c.first_seen, c.old_since) e
@@ -51,8 +51,6 @@ def pair():
             conftest.VARIANT = variant
             stacks.append(conftest.Stack())
             stacks[-1].begin()
-            if variant == "sql":  # STANDIN
-                stacks[-1].database.psql("CREATE OR REPLACE FUNCTION kube_reports_internal.served_documents(definitions kube_reports.report[],OUT path text, OUT content_type text, OUT etag text, OUT body bytea) RETURNS SETOF record LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$ BEGIN RETURN; END $$", user="postgres")  # STANDIN
             stacks[-1].proxy(flags=["--workers=1"])
         yield stacks
     finally:
@@ -61,12 +59,16 @@ def pair():
             stack.end()
 
 
-def said(answer):
-    """An answer without what two servers cannot agree on."""
-    body = answer.body
+def certain(said):
+    """Bytes without what two servers cannot agree on."""
     for pattern, replacement in CHANCE:
-        body = pattern.sub(replacement, body)
-    return answer.code, answer.headers.get("content-type"), answer.headers.get("retry-after"), answer.warnings, body
+        said = pattern.sub(replacement, said)
+    return said
+
+
+def said(answer):
+    return (answer.code, answer.headers.get("content-type"), answer.headers.get("retry-after"), answer.warnings,
+            certain(answer.body))
 
 
 def both(pair, method, path, body=None, headers=None):
@@ -78,7 +80,7 @@ def both(pair, method, path, body=None, headers=None):
 
 
 def state(stack):
-    return stack.database.psql(STATE, user="postgres").splitlines()
+    return sorted(certain(stack.database.psql(STATE, user="postgres").encode()).splitlines())
 
 
 def result(chance, n):
@@ -154,4 +156,46 @@ def test_random_writes(pair, seed):
         for answer in both(pair, *one_request(chance, f"ns{seed}")):
             codes[answer.code] = codes.get(answer.code, 0) + 1
     assert {200, 201, 400, 404, 409} <= codes.keys(), codes
+    assert state(pair[0]) == state(pair[1])
+
+
+def test_collections(pair):
+    """A deletecollection deletes the same objects, in more than one dialogue, and its results go"""
+    chance = random.Random(7)
+    path = path_of(POLR, "many")
+    for n in range(70):
+        document = report(chance, name=f"r{n:02}", labels={"app": "ab"[n % 2]})
+        assert {answer.code for answer in both(pair, "POST", path, document)} <= {201, 422}
+    for query in ("limit=x", "continue=x", "labelSelector=%21", "dryRun=All", "labelSelector=app%3Da&limit=9",
+                  "propagationPolicy=Never", "fieldSelector=metadata.name%3Dr01", "labelSelector=app%3Da", "", ""):
+        both(pair, "DELETE", f"{path}?{query}")
+        assert state(pair[0]) == state(pair[1]), query
+    both(pair, "DELETE", path, {"preconditions": {"resourceVersion": "1"}})
+    both(pair, "DELETE", path_of("none.example/v1/nothings", "many"))
+
+
+def test_costly(pair):
+    """What costs much has a turn of its own and the same answers; its results follow"""
+    path = path_of(POLR, "large")
+    results = [{"policy": "p", "rule": f"r{n}", "result": "fail", "message": "m" * 1000} for n in range(300)]
+    document = {"apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport", "metadata": {"name": "r"}}
+    both(pair, "POST", path, {**document, "results": results})
+    both(pair, "PATCH", f"{path}/r", {"metadata": {"labels": {"a": "b"}}}, {"Content-Type": MERGE})
+    both(pair, "PUT", f"{path}/r", {**document, "results": results[:200] + [{"policy": 1}]})
+    both(pair, "POST", path, {**document, "results": results})
+    assert [both(pair, method, f"{path}/r")[0].code for method in ("DELETE", "DELETE")] == [200, 404]
+
+
+def test_namespace_sweep(pair):
+    """The objects of a dead namespace go, whatever their finalizers, and their results with them"""
+    chance = random.Random(9)
+    for n in range(12):
+        both(pair, "POST", path_of(POLR, "dead"), report(chance, name=f"r{n}"))
+    for stack in pair:
+        stack.database.psql(f"""
+            SELECT kube_reports_internal.api_namespace('{stack.cluster}', 'dead', '', 'one', false);
+            SELECT kube_reports_internal.api_namespace('{stack.cluster}', 'dead', 'one', 'two', false);
+            CALL kube_reports_internal.api_sweep('{stack.cluster}', 'dead', 'one', '', now(), NULL);
+            CALL kube_reports_internal.api_sweep('{stack.cluster}', 'dead', 'one', '', now(), NULL)""")
+        assert stack.database.psql("SELECT count(*) FROM kube_reports.object o WHERE o.namespace = 'dead'") == "0"
     assert state(pair[0]) == state(pair[1])

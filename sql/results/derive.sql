@@ -614,7 +614,10 @@ BEGIN
 		), sorted AS (
 			-- Many small reports in one batch cost as much as a large report.
 			SELECT s.*, s.waits OR s.size > costly OR sum(s.size) OVER (ORDER BY s.last) > 4 * costly
-					OR NOT engine AND (s.first <> s.last OR NOT s.last = ANY (coalesce(given, '{}'))) AS later
+					OR NOT engine AND (s.first <> s.last OR NOT s.last = ANY (coalesce(given, '{}')))
+						AND (target.restoring OR EXISTS (SELECT FROM kube_reports.object o
+							WHERE o.cluster_id = target.cluster_id AND o.resource_type = target.resource_type
+								AND o.namespace = s.namespace AND o.name = s.name OFFSET 0)) AS later
 				FROM sized s
 		)
 		SELECT array_agg(k.namespace ORDER BY k.last) FILTER (WHERE NOT k.later) AS namespaces,
@@ -643,8 +646,18 @@ BEGIN
 			END IF;
 		END IF;
 		IF NOT engine THEN
-			step_prepared := ARRAY(SELECT p.rows FROM unnest(step.lasts) WITH ORDINALITY k(version, n)
-				JOIN unnest(versions, prepared) p(version, rows) ON p.version = k.version ORDER BY k.n);
+			-- All results of a report that is gone are gone.
+			step_prepared := ARRAY(SELECT coalesce(p.rows, r.rows, '[]')
+				FROM unnest(step.lasts, step.namespaces, step.names) WITH ORDINALITY k(version, namespace, name, n)
+					LEFT JOIN unnest(versions, prepared) p(version, rows) ON p.version = k.version
+					LEFT JOIN LATERAL (SELECT json_agg(json_build_object('key', r.key, 'wanted', false,
+							'old_status', r.status))::text AS rows
+						FROM kube_reports_internal.origin g
+							JOIN kube_reports_internal.result r ON r.origin = g.id
+						WHERE p.rows IS NULL AND g.cluster_id = target.cluster_id
+							AND g.resource_type = target.resource_type AND g.namespace = k.namespace
+							AND g.name = k.name) r ON true
+				ORDER BY k.n);
 		END IF;
 		IF step.names IS NULL THEN
 			NULL;

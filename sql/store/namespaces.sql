@@ -56,7 +56,7 @@ COMMENT ON FUNCTION kube_reports_internal.used_namespaces(integer)
 
 CREATE FUNCTION kube_reports_internal.namespace_objects(cluster_id integer, name text,
 	born_before timestamptz, max_rows integer,
-		OUT resource_type integer, OUT object_name text, OUT size integer)
+		OUT resource_type integer, OUT object_name text, OUT size integer, OUT version bigint)
 	RETURNS SETOF record
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
@@ -67,7 +67,7 @@ SET jit = off
 AS $$
 BEGIN
 	RETURN QUERY SELECT o.resource_type, o.name,
-		kube_reports.document_size(o.metadata) + kube_reports.document_size(o.body)
+		kube_reports.document_size(o.metadata) + kube_reports.document_size(o.body), o.version
 		FROM kube_reports_internal.lane l
 			CROSS JOIN LATERAL (SELECT * FROM kube_reports.object o
 				WHERE o.cluster_id = l.cluster_id AND o.resource_type = l.resource_type
@@ -165,7 +165,7 @@ COMMENT ON FUNCTION kube_reports_internal.api_namespace(uuid, text, text, text, 
 		'with old_uid (empty: no row); does nothing when the row has another uid by now. Returns the row as it then '
 		'is; nulls: none';
 
--- The sweep does not wait for the finalizers of a dead namespace's objects.  A namespace is gone only when nothing is
+-- A delete of the sweep needs no decision, and so no engine.  The sweep does not wait for the finalizers of a dead namespace's objects.  A namespace is gone only when nothing is
 -- left in it, so controllers had time to remove their finalizers.  kube-apiserver would not let them finish in a
 -- namespace that does not exist.
 CREATE FUNCTION kube_reports_internal.sweep_piece(cluster uuid, name text, dead_uid text, new_uid text,
@@ -175,15 +175,19 @@ CREATE FUNCTION kube_reports_internal.sweep_piece(cluster uuid, name text, dead_
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET jit = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
 SET lock_timeout = '2s'
 AS $$
 DECLARE
 	served		integer;
 	born_before timestamptz;
 	target		integer;
-	requests	text[];
-	written		record;
-	failed		integer;
+	served_type record;
+	outcomes	kube_reports_internal.admitted[];
+	bases		bigint[];
 BEGIN
 	PERFORM kube_reports_internal.require_read_committed();
 	SELECT c.id INTO served FROM kube_reports.cluster c WHERE c.uid = cluster
@@ -200,26 +204,25 @@ BEGIN
 
 	SELECT s.resource_type INTO target FROM kube_reports_internal.namespace_objects(served, name, born_before, 1) s;
 	IF FOUND THEN
-		SELECT array_agg(jsonb_build_object('verb', 'delete', 'group', t."group", 'version', t.version,
-				'resource', t.plural, 'namespace', sweep_piece.name, 'namespaceState', 'dead', 'name', s.object_name,
-				'user', jsonb_build_object('username', 'system:kube-reports:namespaces'))::text ORDER BY s.object_name)
-			INTO requests
-			FROM (SELECT o.object_name, sum(o.size) OVER (ORDER BY o.object_name) - o.size AS before
+		SELECT r.* INTO served_type
+			FROM (SELECT t."group", t.plural, v.version
+				FROM kube_reports.resource_type t JOIN kube_reports_internal.resource_version v ON v.resource_type = t.id
+				WHERE t.id = target ORDER BY v.priority LIMIT 1) t
+				CROSS JOIN LATERAL kube_reports_internal.resolve(cluster, t."group", t.version, t.plural, caller) r;
+		SELECT array_agg(ROW('d', 200, sweep_piece.name, s.object_name, NULL, NULL, NULL, true, ''::bytea, '', 0, NULL,
+					'system:kube-reports:namespaces')::kube_reports_internal.admitted ORDER BY s.object_name),
+				array_agg(s.version ORDER BY s.object_name)
+			INTO outcomes, bases
+			FROM (SELECT o.object_name, o.version, sum(o.size) OVER (ORDER BY o.object_name) - o.size AS before
 					FROM kube_reports_internal.namespace_objects(served, sweep_piece.name, born_before, 500) o
 					WHERE o.resource_type = target) s
-				CROSS JOIN (SELECT t."group", t.plural, v.version
-					FROM kube_reports.resource_type t JOIN kube_reports_internal.resource_version v
-						ON v.resource_type = t.id
-					WHERE t.id = target ORDER BY v.priority LIMIT 1) t
 			WHERE s.before < 4000000;
-		SELECT * INTO written FROM kube_reports_internal.write_batch(cluster, requests,
-			array_fill(''::bytea, ARRAY[cardinality(requests)]));
-		SELECT min(w.position) INTO failed FROM unnest(written.codes) WITH ORDINALITY w(code, position)
-			WHERE w.code >= 400 AND w.code <> 404;
-		IF failed IS NOT NULL THEN
-			RAISE EXCEPTION 'an object of the dead namespace "%" could not be deleted', name
-				USING DETAIL = convert_from(written.replies[failed], 'UTF8');
-		END IF;
+		-- What another writer changes meanwhile is in the next piece.
+		PERFORM kube_reports_internal.commit_durably(),
+			kube_reports_internal.commit_decided(served_type.cluster_id, served_type.type_id, served_type.lane,
+				served_type.floor, served_type.mapping_id, served_type.mapping, served_type.fill_summary,
+				served_type.aggregated, true, NULL, outcomes,
+				array_fill(served_type.definition_id, ARRAY[cardinality(outcomes)]), bases, NULL, NULL);
 		RETURN;
 	END IF;
 

@@ -636,6 +636,66 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.delete_piece(uuid, text, bytea, text, kube_reports_internal.caller)
 	IS 'deletes the next objects of a deletecollection; next_cursor null: it was the last piece, reply is the answer';
 
+-- The same for a proxy that decides itself: what delete_piece() would delete next.
+CREATE FUNCTION kube_reports_internal.api_load_collection(cluster uuid, "group" text, version text, resource text,
+	only_namespace text, terms text[], label_selector text, field_selector text, after_namespace text, after_name text,
+	max_items bigint, continue_version bigint,
+		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
+		OUT code integer, OUT status bytea, OUT namespace text, OUT name text, OUT stored_version bigint,
+		OUT metadata text, OUT body text)
+	RETURNS SETOF record
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+-- Walk in the order of keys, also with labels: otherwise each piece would read all objects again.
+SET plan_cache_mode = force_custom_plan
+SET enable_seqscan = off
+SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+	target		record;
+	newest		bigint;
+BEGIN
+	SELECT * INTO target FROM kube_reports_internal.resolve(cluster, api_load_collection."group",
+		api_load_collection.version, api_load_collection.resource, caller);
+	IF NOT FOUND THEN
+		RETURN QUERY SELECT 404, kube_reports_internal.not_served_document(cluster, caller), NULL::text, NULL::text,
+			NULL::bigint, NULL::text, NULL::text;
+		RETURN;
+	END IF;
+	newest := kube_reports_internal.lane_version(target.lane);
+	IF continue_version > newest THEN
+		RETURN QUERY SELECT 504, kube_reports_internal.version_too_large(continue_version, newest), NULL::text, NULL::text,
+			NULL::bigint, NULL::text, NULL::text;
+		RETURN;
+	ELSIF continue_version > 0 AND (continue_version < target.floor OR target.lost @> continue_version) THEN
+		RETURN QUERY SELECT 410, kube_reports_internal.continue_expired(kube_reports_internal.continue_token(-1,
+				target.namespaced, coalesce(only_namespace, ''), after_namespace, after_name)), NULL::text, NULL::text,
+			NULL::bigint, NULL::text, NULL::text;
+		RETURN;
+	END IF;
+	RETURN QUERY SELECT 200, NULL::bytea, s.namespace, s.name, s.version, s.metadata, s.body
+		FROM (SELECT o.namespace, o.name, o.version, o.metadata::text AS metadata, o.body::text AS body,
+				sum(kube_reports.document_size(o.metadata) + kube_reports.document_size(o.body))
+					OVER (ORDER BY o.namespace, o.name) - kube_reports.document_size(o.body) AS before
+			FROM (SELECT * FROM kube_reports.object o
+				WHERE o.cluster_id = target.cluster_id AND o.resource_type = target.type_id
+					AND (only_namespace IS NULL OR o.namespace = only_namespace)
+					AND (o.namespace, o.name) > (after_namespace, after_name)
+					AND (terms = '{}' OR o.labels @> terms)
+					AND kube_reports.matches_labels(o.labels, label_selector)
+					AND kube_reports.matches_fields(o.namespace, o.name, field_selector)
+				ORDER BY o.namespace, o.name
+				LIMIT CASE WHEN max_items > 0 THEN least(500, max_items) ELSE 500 END) o) s
+		WHERE s.before < 4000000
+		ORDER BY s.namespace, s.name;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.api_load_collection(uuid, text, text, text, text, text[], text, text, text,
+	text, bigint, bigint, kube_reports_internal.caller)
+	IS 'the next objects of a deletecollection behind a key, at most 500 or 4 MB; max_items 0: no limit; '
+		'continue_version: of the continue token, 0 without one. A code that is not 200 comes with a Status';
+
 CREATE PROCEDURE kube_reports_internal.api_delete_collection(cluster uuid, request text, document bytea, cursor text,
 		INOUT code integer, INOUT content_type text, INOUT retry_after integer, INOUT warnings text[],
 		INOUT reply bytea, INOUT next_cursor text)
