@@ -54,6 +54,31 @@ def stack_command(*arguments, **more):
     return run(["/bin/bash", STACK, *map(str, arguments)], **more).out.strip()
 
 
+def decided_write(cursor, cluster, request, document):
+    """A create, or a merge patch of members at the top, as a proxy commits it that has decided on it."""
+    def call(function, *more):
+        arguments = (cluster, request["group"], request["version"], request["resource"], *more)
+        cursor.execute(f"SELECT * FROM kube_reports_internal.{function}({', '.join(['%s'] * len(arguments))})", arguments)
+        return cursor.fetchall()
+
+    body = {key: value for key, value in document.items() if key not in ("apiVersion", "kind", "metadata")}
+    if request["verb"] == "create":
+        metadata = {**document["metadata"], "uid": str(uuid.uuid4()), "creationTimestamp": "2026-01-01T00:00:00Z"}
+        base = 0
+    else:
+        (_, base, metadata, stored), = call("api_load", [request["namespace"]], [request["name"]], True)
+        metadata = json.loads(metadata)
+        body = {**json.loads(stored), **{key: {**json.loads(stored).get(key, {}), **value} for key, value in body.items()}}
+    cursor.execute("SELECT r.mapping_id, r.fill_summary, r.definition_id FROM kube_reports_internal.api_registry(%s) r "
+                   'WHERE (r."group", r.version, r.resource) = (%s, %s, %s)',
+                   (cluster, request["group"], request["version"], request["resource"]))
+    mapping, fill_summary, definition = cursor.fetchone()
+    (codes, *_), = call("commit_batch", False, mapping, fill_summary, [definition], ["u" if base else "i"],
+                        [metadata["namespace"]], [metadata["name"]], [metadata["uid"]], [json.dumps(metadata)],
+                        [json.dumps(body)], [base], [""], [request["user"]["username"]], [None], [None])
+    assert codes == [200]
+
+
 class Database:
     """A PostgreSQL server in a directory of its own."""
 
@@ -108,6 +133,9 @@ class Database:
                    "user": {"username": "u"}, **request}
         with connection.cursor() as cursor:
             cursor.execute("SELECT kube_reports_internal.lock_store_shared()")
+            if VARIANT == "sql":
+                decided_write(cursor, cluster, request, document)
+                return connection
             cursor.execute("SELECT w.codes[1] FROM kube_reports_internal.write_batch(%s, ARRAY[%s], ARRAY[%s::bytea], "
                            "8) w",
                            (cluster, json.dumps(request), json.dumps(document).encode()))
