@@ -283,7 +283,8 @@ item_lost(Dialogue *dialogue, Item *item, JsonText version, JsonText metadata, J
 		item_refuse(dialogue, item, 404);
 		return;
 	}
-	if ((dialogue->alone && !item->of_collection) || item->lost++ >= LOST_TRIES || (there && metadata.bytes == NULL))
+	/* That a name is taken costs nothing to say. */
+	if ((dialogue->alone && !item->of_collection && !item->inserts) || item->lost++ >= LOST_TRIES || (there && metadata.bytes == NULL))
 	{
 		item_refuse(dialogue, item, DIALOGUE_COSTS);
 		return;
