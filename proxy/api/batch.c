@@ -449,8 +449,8 @@ member_decided(void *state, size_t index, const DialogueAnswer *answer)
 	Member	   *write = batch->writes[index];
 	Exchange   *exchange;
 	Reply		reply = {
-		.code = answer->code,.content_type = "application/json",
-		.retry_after = answer->retry_after,.body = answer->body
+		.code = answer->code, .content_type = "application/json",
+		.retry_after = answer->retry_after, .body = answer->body
 	};
 
 	if (answer->version > 0)
@@ -516,11 +516,11 @@ batch_decide(Batch *batch)
 		const Exchange *exchange = batch->writes[i]->exchange;
 
 		writes[i] = (DialogueWrite) {
-			.registry = exchange->registry,.type = exchange->type,
+			.registry = exchange->registry, .type = exchange->type,
 			.create = strcmp(exchange->route->verb, "create") == 0,
-			.namespace_name = exchange->route->namespace_name,.name = exchange->route->name,
+			.namespace_name = exchange->route->namespace_name, .name = exchange->route->name,
 			.namespace_uid = exchange->namespace_uid,
-			.request = exchange->request,.document = batch->writes[i]->body
+			.request = exchange->request, .document = batch->writes[i]->body
 		};
 	}
 	dialogue_start(writes, batch->count, batch->costly, member_decided, dialogue_over, batch);

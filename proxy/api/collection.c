@@ -88,7 +88,7 @@ collection_answer(Collection *collection, int code, int retry_after, JsonText bo
 
 	if (exchange != NULL)
 		reply_send(exchange, &(Reply) {
-			.code = code,.content_type = "application/json",.retry_after = retry_after,.body = body
+			.code = code, .content_type = "application/json", .retry_after = retry_after, .body = body
 		}, NULL);
 	collection_free(collection);
 }
@@ -192,9 +192,9 @@ collection_delete(Collection *collection)
 			pg_int8(collection->piece, row, COLUMN_VERSION)
 		};
 		writes[count] = (DialogueWrite) {
-			.registry = collection->registry,.type = collection->type,
-			.namespace_name = collection->namespace_name,.name = "",
-			.request = collection->request,.document = collection->document,.stored = &stored[count]
+			.registry = collection->registry, .type = collection->type,
+			.namespace_name = collection->namespace_name, .name = "",
+			.request = collection->request, .document = collection->document, .stored = &stored[count]
 		};
 		count++;
 	}

@@ -159,7 +159,7 @@ say_not_served(Dialogue *dialogue, JsonText status)
 	for (size_t i = 0; i < dialogue->count; i++)
 	{
 		if (dialogue->items[i].stage != ITEM_DONE)
-			item_answer(dialogue, &dialogue->items[i], &(DialogueAnswer) {.code = 404,.body = status});
+			item_answer(dialogue, &dialogue->items[i], &(DialogueAnswer) {.code = 404, .body = status});
 	}
 }
 
@@ -284,7 +284,8 @@ item_lost(Dialogue *dialogue, Item *item, JsonText version, JsonText metadata, J
 		return;
 	}
 	/* That a name is taken costs nothing to say. */
-	if ((dialogue->alone && !item->of_collection && !item->inserts) || item->lost++ >= LOST_TRIES || (there && metadata.bytes == NULL))
+	if ((dialogue->alone && !item->of_collection && !item->inserts) || item->lost++ >= LOST_TRIES ||
+		(there && metadata.bytes == NULL))
 	{
 		item_refuse(dialogue, item, DIALOGUE_COSTS);
 		return;
@@ -363,7 +364,7 @@ send_commit(Dialogue *dialogue)
 		texts[5][count] = stores ? decided->body : (JsonText) {NULL, 0};
 		texts[6][count] = decided->evaluated_at;
 		texts[7][count] = text_of_string(decided->request.username[0] != '\0' ? decided->request.username : NULL);
-		texts[8][count] = decided->action == DECIDED_INSERT ? text_of_string(item->namespace_uid) : (JsonText) {NULL, 0};
+		texts[8][count] = text_of_string(decided->action == DECIDED_INSERT ? item->namespace_uid : NULL);
 		texts[9][count] = decided->rows;
 		count++;
 	}

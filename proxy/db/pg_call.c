@@ -53,8 +53,9 @@ const PgStatementText pg_statements[PG_STATEMENT_COUNT] = {
 		"CALL kube_reports_internal.api_write($1::uuid, $2::text[], $3::bytea[], $4::int4 = 1, NULL, NULL, NULL, "
 		"NULL, NULL, NULL)",
 	6, true, true, false},
-	[PG_LOAD] = {"load", "SELECT * FROM kube_reports_internal.api_load($1::uuid, $2::text, $3::text, $4::text, $5::text[], "
-		"$6::text[], $7::int4 = 1)",
+	[PG_LOAD] = {"load",
+		"SELECT * FROM kube_reports_internal.api_load($1::uuid, $2::text, $3::text, $4::text, $5::text[], $6::text[], "
+		"$7::int4 = 1)",
 	4, false, true, false},
 	[PG_COMMIT] = {"commit",
 		"CALL kube_reports_internal.api_commit($1::uuid, $2::text, $3::text, $4::text, $5::int4 = 1, $6::int8, "

@@ -17,7 +17,7 @@
 #include "base/answer_room.h"
 #include "db/pg.h"
 
-#define PG_PARAMETERS 20			/* of one statement, at most */
+#define PG_PARAMETERS 20		/* of one statement, at most */
 
 /*
  * The protocols that the statements of this proxy work with, down to PROTOCOL_OLDEST.  The extension reports the

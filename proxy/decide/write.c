@@ -131,11 +131,11 @@ refuse(DecidedWrite *write, ArenaLimit limit, size_t input)
 {
 	StrBuf		status;
 	const char *message = limit == ARENA_MEMORY ?
-		arena_printf(&write->arena, "Request entity too large: document takes too much memory: For its size it may "
-					 "take %llu bytes of memory.",
-					 (unsigned long long) (ARENA_BYTES_FLOOR + input * ARENA_BYTES_PER_BYTE)) :
-		arena_printf(&write->arena, "Request entity too large: document takes too much work: For its size it may take "
-					 "%llu steps.", (unsigned long long) (ARENA_STEPS_FLOOR + input * ARENA_STEPS_PER_BYTE));
+	arena_printf(&write->arena, "Request entity too large: document takes too much memory: For its size it may "
+				 "take %llu bytes of memory.",
+				 (unsigned long long) (ARENA_BYTES_FLOOR + input * ARENA_BYTES_PER_BYTE)) :
+	arena_printf(&write->arena, "Request entity too large: document takes too much work: For its size it may take "
+				 "%llu steps.", (unsigned long long) (ARENA_STEPS_FLOOR + input * ARENA_STEPS_PER_BYTE));
 
 	strbuf_init(&status, &write->arena);
 	status_failure(&status, 413, "RequestEntityTooLarge", message, NULL);

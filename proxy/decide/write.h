@@ -56,7 +56,7 @@ extern void write_ask_decision(DecidedWrite *write, const AskedWrite *asked, con
 /* Computes rows and evaluated_at of an insert, update or delete.  stored as for the decision. */
 extern void write_ask_results(DecidedWrite *write, const AskedWrite *asked, const StoredObject *stored);
 
-/* The body of the answer; version is the one that the write got, 0 when nothing was stored.  now: seconds since 1970. */
+/* The body of the answer.  version is that of the write, 0 when nothing was stored.  now: seconds since 1970. */
 extern JsonText write_answer(DecidedWrite *write, const AskedWrite *asked, int64_t version, int64_t now);
 
 extern void write_free(DecidedWrite *write);

@@ -58,7 +58,8 @@ def decided_write(cursor, cluster, request, document):
     """A create, or a merge patch of members at the top, as a proxy commits it that has decided on it."""
     def call(function, *more):
         arguments = (cluster, request["group"], request["version"], request["resource"], *more)
-        cursor.execute(f"SELECT * FROM kube_reports_internal.{function}({', '.join(['%s'] * len(arguments))})", arguments)
+        places = ", ".join(["%s"] * len(arguments))
+        cursor.execute(f"SELECT * FROM kube_reports_internal.{function}({places})", arguments)
         return cursor.fetchall()
 
     body = {key: value for key, value in document.items() if key not in ("apiVersion", "kind", "metadata")}
@@ -68,7 +69,8 @@ def decided_write(cursor, cluster, request, document):
     else:
         (_, base, metadata, stored), = call("api_load", [request["namespace"]], [request["name"]], True)
         metadata = json.loads(metadata)
-        body = {**json.loads(stored), **{key: {**json.loads(stored).get(key, {}), **value} for key, value in body.items()}}
+        stored = json.loads(stored)
+        body = {**stored, **{key: {**stored.get(key, {}), **value} for key, value in body.items()}}
     cursor.execute("SELECT r.mapping_id, r.fill_summary, r.definition_id FROM kube_reports_internal.api_registry(%s) r "
                    'WHERE (r."group", r.version, r.resource) = (%s, %s, %s)',
                    (cluster, request["group"], request["version"], request["resource"]))

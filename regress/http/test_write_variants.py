@@ -24,10 +24,12 @@ STATE = """
     SELECT 'object', o.name, o.evaluated_at::text, o.body::text, o.labels::text FROM kube_reports.object o
         WHERE o.namespace = :'namespace'
     UNION ALL SELECT 'result', g.name, ((to_jsonb(r) - '{origin,first_seen,since}'::text[])
-            || jsonb_build_object('new', r.first_seen = r.since))::text, to_jsonb(c)::text || to_jsonb(s)::text || to_jsonb(d)::text, ''
+                || jsonb_build_object('new', r.first_seen = r.since))::text,
+            to_jsonb(c)::text || to_jsonb(s)::text || to_jsonb(d)::text, ''
         FROM kube_reports_internal.result r JOIN kube_reports_internal.origin g ON g.id = r.origin
             JOIN kube_reports_internal.criterion c ON c.id = r.criterion
-            JOIN kube_reports_internal.subject s ON s.id = r.subject JOIN kube_reports_internal.detail d ON d.id = r.detail
+            JOIN kube_reports_internal.subject s ON s.id = r.subject
+            JOIN kube_reports_internal.detail d ON d.id = r.detail
         WHERE g.namespace = :'namespace'
     UNION ALL SELECT 'history', g.name, e.key || ' ' || e.criterion || ' ' || e.subject,
             concat(e.old_status, '-', e.new_status, '-', e.gone_with), a.name
@@ -84,7 +86,8 @@ def state(stack, namespace):
 
 def result(chance, n):
     made = {"policy": f"p{chance.randrange(4)}", "rule": f"r{n}", "result": chance.choice(STATUSES),
-            "source": chance.choice(["kyverno", "trivy", ""]), "message": chance.choice(["m", "\u00e9\\ \"\t", "x" * 300])}
+            "source": chance.choice(["kyverno", "trivy", ""]),
+            "message": chance.choice(["m", "\u00e9\\ \"\t", "x" * 300])}
     if chance.random() < .5:
         made["timestamp"] = {"seconds": 1700000000 + chance.randrange(9), "nanos": 0}
     if chance.random() < .5:
@@ -115,7 +118,8 @@ def one_request(chance, ns):
     """Method, path, body, headers of a random write."""
     path = path_of(POLR, ns)
     name = chance.choice(NAMES)
-    query = chance.choice(["", "", "", "", "?dryRun=All", "?fieldManager=me", "?fieldValidation=Strict", "?pretty=true"])
+    query = chance.choice(["", "", "", "", "?dryRun=All", "?fieldManager=me", "?fieldValidation=Strict",
+                           "?pretty=true"])
     headers = {"Accept": chance.choice([None, None, TABLE, PARTIAL, "application/yaml"])}
     headers = {key: value for key, value in headers.items() if value}
     verb = chance.choice(["create", "create", "update", "merge", "merge", "json", "apply", "delete", "broken"])

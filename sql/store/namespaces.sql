@@ -165,9 +165,9 @@ COMMENT ON FUNCTION kube_reports_internal.api_namespace(uuid, text, text, text, 
 		'with old_uid (empty: no row); does nothing when the row has another uid by now. Returns the row as it then '
 		'is; nulls: none';
 
--- A delete of the sweep needs no decision, and so no engine.  The sweep does not wait for the finalizers of a dead namespace's objects.  A namespace is gone only when nothing is
+-- The sweep does not wait for the finalizers of a dead namespace's objects.  A namespace is gone only when nothing is
 -- left in it, so controllers had time to remove their finalizers.  kube-apiserver would not let them finish in a
--- namespace that does not exist.
+-- namespace that does not exist.  So its deletes need no decision and no engine.
 CREATE FUNCTION kube_reports_internal.sweep_piece(cluster uuid, name text, dead_uid text, new_uid text,
 	new_created timestamptz,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
@@ -206,7 +206,8 @@ BEGIN
 	IF FOUND THEN
 		SELECT r.* INTO served_type
 			FROM (SELECT t."group", t.plural, v.version
-				FROM kube_reports.resource_type t JOIN kube_reports_internal.resource_version v ON v.resource_type = t.id
+				FROM kube_reports.resource_type t
+					JOIN kube_reports_internal.resource_version v ON v.resource_type = t.id
 				WHERE t.id = target ORDER BY v.priority LIMIT 1) t
 				CROSS JOIN LATERAL kube_reports_internal.resolve(cluster, t."group", t.version, t.plural, caller) r;
 		SELECT array_agg(ROW('d', 200, sweep_piece.name, s.object_name, NULL, NULL, NULL, true, ''::bytea, '', 0, NULL,
