@@ -24,6 +24,9 @@
 /* As upstream tries generated names: 8 in all. */
 #define NAME_TRIES 8
 
+/* A thread decides on more than so many bytes of documents: other clients wait for the loop. */
+#define DECIDE_AT_ONCE ((size_t) 256 * 1024)
+
 /* Others may change the object so often while it is decided on; then the write waits for a turn of its own. */
 #define LOST_TRIES 16
 
@@ -60,6 +63,7 @@ typedef struct Dialogue
 	Arena		arena;
 	const RegistryType *type;	/* of the first item */
 	bool		alone;
+	size_t		bytes;			/* of the requests' documents */
 	size_t		count;
 	Item		items[DIALOGUE_WRITES];
 	PgResult   *result;			/* of the last call: has the stored objects */
@@ -415,7 +419,11 @@ decided(OffloadJob *job, bool cancelled)
 static void
 dialogue_go_on(Dialogue *dialogue)
 {
-	if (dialogue->alone)
+	size_t		bytes = dialogue->bytes;
+
+	if (dialogue->result != NULL)
+		bytes += pg_result_bytes(dialogue->result);
+	if (dialogue->alone || bytes > DECIDE_AT_ONCE)
 	{
 		offload_submit(&dialogue->job);
 		return;
@@ -482,6 +490,7 @@ dialogue_start(const DialogueWrite *writes, size_t count, bool alone, DialogueAn
 	dialogue->count = count;
 	for (size_t i = 0; i < count; i++)
 	{
+		dialogue->bytes += writes[i].document.len;
 		item_init(dialogue, &dialogue->items[i], &writes[i]);
 		if (is_stale(dialogue, &dialogue->items[i]))
 			item_refuse(dialogue, &dialogue->items[i], DIALOGUE_STALE);
