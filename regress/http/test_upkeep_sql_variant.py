@@ -233,3 +233,24 @@ def test_pruned(servers):
     assert_same(servers, "objects") if not pending(servers[1]) else None
     bodies = [server.rows("SELECT o.body::text FROM kube_reports.object o") for server in servers]
     assert bodies[0] == bodies[1]
+
+
+def test_policies_of_pending(servers):
+    """Reports whose results wait are merged again when the active policies change: they may have results of others"""
+    for server in servers:
+        perform(server, [("DELETE FROM kube_reports.object", []), (INSERT, [
+            "shop", "waits", '{"labels": {"app.kubernetes.io/managed-by": "kyverno"}}',
+            json.dumps({"results": [{"policy": "p", "source": "kyverno", "result": "pass"}]})])])
+        if server.variant == "c":
+            perform(server, [("INSERT INTO kube_reports_internal.result_pending (lane, namespace, name, first) "
+                              "SELECT c.lane, c.namespace, c.name, max(c.version) FROM kube_reports_internal.change c "
+                              "WHERE c.name = 'waits' GROUP BY c.lane, c.namespace, c.name", []),
+                             ("DELETE FROM kube_reports_internal.result", [])])
+        server.psql(f"SELECT kube_reports.set_aggregation('{CLUSTER}', policy_reports => 'resource', \"group\" => "
+                    f"'wgpolicyk8s.io'); DELETE FROM kube_reports_internal.aggregation_queue;"
+                    f"SELECT kube_reports.set_active_policies('{CLUSTER}', '[]')")
+        assert server.rows("SELECT q.stage::text, q.namespace, q.key FROM kube_reports_internal.aggregation_queue q") == [
+            ("r", "shop", "waits")], server.variant
+        server.psql(f"SELECT kube_reports.set_active_policies('{CLUSTER}', NULL);"
+                    f"SELECT kube_reports.set_aggregation('{CLUSTER}', policy_reports => 'off');"
+                    "DELETE FROM kube_reports_internal.aggregation_queue; DELETE FROM kube_reports.object")

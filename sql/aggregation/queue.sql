@@ -357,6 +357,11 @@ BEGIN
 						JOIN kube_reports_internal.origin g ON g.id = r.origin AND g.resource_type = t.id
 					WHERE NOT pending AND NOT kube_reports_internal.is_active(a.cluster_id, c.source, c.policy, c.rule)
 				UNION ALL
+				-- What results these reports have is not known yet.
+				SELECT p.namespace, p.name
+					FROM kube_reports_internal.result_pending p JOIN kube_reports_internal.lane l ON l.id = p.lane
+					WHERE NOT pending AND l.cluster_id = a.cluster_id AND l.resource_type = t.id
+				UNION ALL
 				SELECT o.namespace, o.name FROM kube_reports.object o
 					WHERE pending AND o.cluster_id = a.cluster_id AND o.resource_type = t.id) k
 			JOIN kube_reports.object o ON o.cluster_id = a.cluster_id AND o.resource_type = t.id

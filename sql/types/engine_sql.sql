@@ -126,3 +126,30 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.sql_ask_time(bigint, text, text, text)
 	IS 'evaluated_at() by the engine; null while there is no answer, and where nobody can be asked: upkeep sets the time '
 		'later';
+
+-- Of a write that has no answer yet nothing is stored: code -1.  The status is text in JSON.
+CREATE FUNCTION kube_reports_internal.sql_ask_write(question json,
+		OUT action "char", OUT code integer, OUT namespace text, OUT name text, OUT uid uuid,
+		OUT metadata text, OUT body text, OUT versioned boolean, OUT status bytea, OUT transform text,
+		OUT retry_after integer, OUT warnings text[], OUT actor text)
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	answer		text := kube_reports_internal.sql_ask(question::text, false);
+BEGIN
+	IF answer IS NULL THEN
+		SELECT 'n', -1, false, '', '', 0 INTO action, code, versioned, status, transform, retry_after;
+		RETURN;
+	END IF;
+	SELECT a.action, a.code, a.namespace, a.name, a.uid, a.metadata, a.body, a.versioned,
+			convert_to(a.status, 'UTF8'), a.transform, a.retry_after, a.warnings, a.actor
+		INTO action, code, namespace, name, uid, metadata, body, versioned, status, transform, retry_after, warnings,
+			actor
+		FROM json_to_record(answer::json) a(action "char", code integer, namespace text, name text, uid uuid,
+			metadata text, body text, versioned boolean, status text, transform text, retry_after integer,
+			warnings text[], actor text);
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.sql_ask_write(json)
+	IS 'what the engine decides on a write, as write_admit() and write_decide() say it; code -1 while there is no answer';

@@ -100,11 +100,14 @@ CREATE FUNCTION kube_reports_internal.write_admit(definition_id bigint, definiti
 		OUT action "char", OUT code integer, OUT namespace text, OUT name text, OUT uid uuid,
 		OUT metadata kube_reports.report, OUT body kube_reports.report, OUT versioned boolean,
 		OUT status bytea, OUT transform text, OUT retry_after integer, OUT warnings text[], OUT actor text)
-LANGUAGE plpgsql VOLATILE PARALLEL SAFE
+LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	PERFORM kube_reports_internal.only_in_c('write_admit');
+	SELECT a.* INTO action, code, namespace, name, uid, metadata, body, versioned, status, transform, retry_after,
+			warnings, actor
+		FROM kube_reports_internal.sql_ask_write(json_build_object('ask', 'admission', 'definition', definition,
+			'request', request, 'document', convert_from(document, 'UTF8'), 'fillSummary', fill_summary)) a;
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.write_admit(bigint, kube_reports.report, text, bytea, boolean)
@@ -118,11 +121,16 @@ CREATE FUNCTION kube_reports_internal.write_decide(definition_id bigint, definit
 		OUT action "char", OUT code integer, OUT namespace text, OUT name text, OUT uid uuid,
 		OUT metadata kube_reports.report, OUT body kube_reports.report, OUT versioned boolean,
 		OUT status bytea, OUT transform text, OUT retry_after integer, OUT warnings text[], OUT actor text)
-LANGUAGE plpgsql VOLATILE PARALLEL SAFE
+LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	PERFORM kube_reports_internal.only_in_c('write_decide');
+	SELECT a.* INTO action, code, namespace, name, uid, metadata, body, versioned, status, transform, retry_after,
+			warnings, actor
+		FROM kube_reports_internal.sql_ask_write(json_build_object('ask', 'decision', 'definition', definition,
+			'request', request, 'document', convert_from(document, 'UTF8'), 'fillSummary', fill_summary,
+			'storedMetadata', CASE WHEN stored_version IS NOT NULL THEN stored_metadata::text END,
+			'storedBody', stored_body, 'storedVersion', stored_version)) a;
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.write_decide(bigint, kube_reports.report, text, bytea, kube_reports.report,
@@ -147,11 +155,12 @@ COMMENT ON FUNCTION kube_reports_internal.keep_memory()
 
 CREATE FUNCTION kube_reports_internal.check_results_mapping(mapping kube_reports.report, type text)
 	RETURNS kube_reports.report
-LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE plpgsql VOLATILE STRICT
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	PERFORM kube_reports_internal.only_in_c('check_results_mapping');
+	RETURN coalesce(kube_reports_internal.sql_ask(json_build_object('ask', 'mapping', 'document', mapping, 'type',
+		type)::text, true), '{}');
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.check_results_mapping(kube_reports.report, text)
@@ -175,7 +184,7 @@ LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	PERFORM kube_reports_internal.only_in_c('prepare_results');
+	RETURN kube_reports_internal.sql_ask_time(mapping_id, mapping, metadata, body);
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.prepare_results(bigint, kube_reports.report, integer, kube_reports.report,
@@ -299,6 +308,10 @@ LANGUAGE plpgsql STABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
+	-- A step of upkeep writes objects, and nobody reads the answers.
+	IF kube_reports_internal.has_engine() THEN
+		RETURN '';
+	END IF;
 	PERFORM kube_reports_internal.only_in_c('render_object');
 END
 $$;
