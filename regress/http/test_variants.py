@@ -176,6 +176,42 @@ class Maker:
                 "spec": self.maybe({"rules": self.maybe([self.maybe(rule())
                                                          for _ in range(self.random.randrange(1, 4))])})}
 
+    def path(self):
+        pieces = [".a", ".a.b", "['a']", "['a.b']", "[0]", "[-1]", "[1:2]", "[::2]", "[::0]", "[*]", ".*", "[]", "[a]", "[,]",
+                  "[?(@.a==\"b\")]", "[?(@.a)]", "[?(@.a=='b)')]", "[?(@.a==1.5)]", "[?(@.a=1)]", "[?(@.a>true)]", "..",
+                  " ", "@", "$", ".", "\\.", "é", "\n", "]", "[", ",", "{", "[?(@.a==\"\\n\")]", "[?(@.a=='\\q')]", "x",
+                  "[?(1==@.a)]", "[?(\"x\"==@.a[?(@.b)])]", "[?()]", "\v"]
+        return self.random.choice(["$", ".", "@", "", "$.a", ".a", "$.metadata.labels", "x"]) + "".join(
+            self.random.choices(pieces, k=self.random.randrange(3)))
+
+    def source(self, paths):
+        kind = self.random.randrange(9)
+        if kind == 0:
+            return [self.maybe(self.source(paths)) for _ in range(self.random.randrange(3))]
+        if kind == 1:
+            return self.members(path=lambda: self.path(), map=lambda: {
+                self.random.choice(HOSTILE): self.maybe(self.random.choice(["pass", "FAIL", "x"]))})
+        if kind == 2:
+            return self.members(value=lambda: self.random.choice(["pass", "Fail", "é", ""]))
+        return self.path() if kind == 3 else self.random.choice(paths)
+
+    def mapping(self):
+        usual = ["$.a", ".a", "$", "$.a[0].b", ".é"]
+        made = {"list": self.source(["$.a", "$"]), "policy": self.source(usual),
+                "status": self.random.choice([".s", {"path": ".s", "map": {"a": "pass"}}, {"value": "skip"}])}
+        for column in ("source", "severity", "key", "time", "status", "list", "nonsense"):
+            if self.random.random() < 0.06:
+                made[column] = self.maybe(self.source(usual))
+        if self.random.random() < 0.3:
+            made["properties"] = self.maybe({"p": self.source(usual)})
+        if self.random.random() < 0.5:
+            made["subjects"] = self.maybe(self.several(lambda: {
+                **({"each": self.source(usual)} if self.random.random() < 0.5 else {}),
+                "name": self.source(["@.n", ".n", "$.n"]), **self.members(kind=lambda: self.source(usual))}, 2))
+        if self.random.random() < 0.05:
+            made.pop(self.random.choice(list(made)))
+        return made
+
     def selector(self):
         pieces = ["app", "b/c", "a.b/c", "n", "in", "notin", "(", ")", ",", "!", "=", "==", "!=", ">", "<", " ", "web",
                   "1", "-1", "x-y", "", "a" * 64, "é", "9223372036854775808", "_x", "B/c", "a/b/c", "\t", "'", "\u00a0"]
@@ -230,6 +266,8 @@ FUNCTIONS = {
                      lambda m: [m.text(m.report()),
                                 m.random.choice(["", m.writer.text({"kind": "Pod", "name": m.anything()})])]),
     "policy_rules": (f"to_json(kube_reports.policy_rules({REPORT}))", lambda m: [m.text(m.policy())]),
+    "check_results_mapping": (f"kube_reports_internal.check_results_mapping({REPORT}, 'types.group')",
+                              lambda m: [m.writer.text(m.mapping())]),
     "string_at": (f"kube_reports_internal.string_at({REPORT}, VARIADIC $1[2:])",
                   lambda m: [m.text({"a": {"b": m.anything()}, "c": m.anything()}),
                              *m.random.choice([["a", "b"], ["c"], ["a"], ["c", "a"], ["c", "0"]])]),

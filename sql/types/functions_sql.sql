@@ -153,19 +153,6 @@ COMMENT ON FUNCTION kube_reports_internal.keep_memory()
 	IS 'lets this session keep up to 32 MB of freed memory: lists come in pieces of some megabytes. Asked for by '
 		'api_hello()';
 
-CREATE FUNCTION kube_reports_internal.check_results_mapping(mapping kube_reports.report, type text)
-	RETURNS kube_reports.report
-LANGUAGE plpgsql VOLATILE STRICT
-SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-	RETURN coalesce(kube_reports_internal.sql_ask(json_build_object('ask', 'mapping', 'document', mapping, 'type',
-		type)::text, true), '{}');
-END
-$$;
-COMMENT ON FUNCTION kube_reports_internal.check_results_mapping(kube_reports.report, text)
-	IS 'the mapping of a type in canonical form; raises KR422 with the path of anything that is wrong';
-
 CREATE FUNCTION kube_reports_internal.evaluated_at(mapping_id bigint, mapping kube_reports.report,
 	metadata kube_reports.report, body kube_reports.report)
 		RETURNS timestamptz

@@ -236,7 +236,8 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
 	IF cardinality(errors) > 0 THEN
-		RAISE EXCEPTION '%.% "%" is invalid: %', definition->>'kind', definition->>'group', name,
+		RAISE EXCEPTION '%', concat_ws('.', definition->>'kind', nullif(definition->>'group', ''))
+			|| format(' "%s" is invalid: ', name) ||
 			CASE cardinality(errors) WHEN 1 THEN errors[1] ELSE '[' || array_to_string(errors, ', ') || ']' END
 			USING ERRCODE = 'KR422';
 	END IF;
