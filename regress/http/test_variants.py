@@ -1,11 +1,13 @@
 """Functions without the engine: both variants give the same values, or raise the same SQLSTATE."""
 
+import copy
 import json
 import os
 import random
 
 import pytest
 
+from conftest import TOP
 from variants import both_variants
 
 SEED = int(os.environ.get("SEED", "17"))
@@ -324,3 +326,39 @@ def test_same_rights(servers, user):
              for expression, made in FUNCTIONS.values()]
     ours, others = ([answer == "42501" for answer in server.attempt(calls, user)] for server in servers)
     assert ours == others and not all(ours)
+
+
+CRDS = sorted([*TOP.glob("sql/crds/*.json"), *TOP.glob("regress/crds/**/*.json")])
+BROKEN = [["spec", "group"], ["spec", "names"], ["spec", "names", "plural"], ["spec", "names", "kind"], ["spec", "scope"],
+          ["spec", "versions"], ["spec", "versions", 0, "name"], ["spec", "versions", 0, "schema"], ["metadata", "name"],
+          ["spec", "versions", 0, "schema", "openAPIV3Schema", "type"]]
+
+
+def broken(crd, path, value):
+    """The same without a member, or with another value in its place."""
+    made = copy.deepcopy(crd)
+    place = made
+    for step in path[:-1]:
+        place = place[step]
+    if value is None:
+        del place[path[-1]]
+    else:
+        place[path[-1]] = value
+    return made
+
+
+def test_same_definitions(servers):
+    """Both take the same CustomResourceDefinitions and refuse the same; of a schema proxies make what the engine makes"""
+    crds = [json.loads(path.read_text(encoding="utf-8")) for path in CRDS]
+    crds = [crd for crd in crds if isinstance(crd, dict) and crd.get("kind") == "CustomResourceDefinition"]
+    assert crds
+    expression = (f"SELECT jsonb_agg(jsonb_build_object('names', d - 'versions', 'version', v->'version', 'scope', "
+                  f"v->'scope', 'storage', v->'storage')) FROM kube_reports_internal.crd_definitions({REPORT}) d, "
+                  f"jsonb_array_elements(d->'versions') v")
+    documents = crds + [broken(crds[0], path, wrong) for path in BROKEN
+                        for wrong in (None, 5, "A b", {"type": "nothing"}, [])]
+    calls = [[f"({expression})", [json.dumps(document)]] for document in documents]
+    ours, others = (server.attempt(calls) for server in servers)
+    different = [(call[1][0][:300], mine[:300], other[:300]) for call, mine, other in zip(calls, ours, others)
+                 if value(mine) != value(other)]
+    assert not different, f"{len(different)} of {len(calls)}: {different[:4]}"

@@ -53,34 +53,6 @@ COMMENT ON FUNCTION kube_reports_internal.stored_bytes(kube_reports.report)
 	IS 'a document as it is stored: the byte 1, four bytes of its length and a block of lz4; or its text, when it is not '
 		'stored with lz4';
 
-CREATE FUNCTION kube_reports_internal.crd_definitions(crd kube_reports.report) RETURNS jsonb
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-BEGIN ATOMIC
-	SELECT jsonb_build_object('group', s.spec->'group', 'plural', s.spec#>'{names,plural}', 'singular', s.singular,
-		'kind', s.spec#>'{names,kind}', 'listKind', s.list_kind, 'scope', s.spec->'scope',
-		'shortNames', coalesce(s.spec#>'{names,shortNames}', '[]'), 'categories',
-			coalesce(s.spec#>'{names,categories}', '[]'),
-		'versions', (SELECT jsonb_agg(jsonb_build_object('group', s.spec->'group', 'version', v.version->'name',
-				'kind', s.spec#>'{names,kind}', 'listKind', s.list_kind, 'plural', s.spec#>'{names,plural}',
-					'singular', s.singular,
-				'shortNames', coalesce(s.spec#>'{names,shortNames}', '[]'), 'categories',
-					coalesce(s.spec#>'{names,categories}', '[]'),
-				'scope', s.spec->'scope', 'status', v.version#>'{subresources,status}' IS NOT NULL,
-					'storage', v.version->'storage',
-				'columns', coalesce(v.version->'additionalPrinterColumns', '[]'), 'schema',
-					v.version#>'{schema,openAPIV3Schema}')
-				ORDER BY v.position)
-			FROM jsonb_array_elements(s.spec->'versions') WITH ORDINALITY v(version, position)
-			WHERE (v.version->>'served')::boolean))
-	FROM (SELECT g.spec, coalesce(g.spec#>'{names,singular}',
-				to_jsonb(lower(g.spec#>>'{names,kind}' COLLATE "C"))) AS singular,
-			coalesce(g.spec#>'{names,listKind}', to_jsonb(g.spec#>>'{names,kind}' || 'List')) AS list_kind
-		FROM (SELECT crd::jsonb->'spec' AS spec) g) s;
-END;
-COMMENT ON FUNCTION kube_reports_internal.crd_definitions(kube_reports.report)
-	IS 'what a CustomResourceDefinition defines; raises KR422 with the JSON path of anything that is wrong or not '
-		'supported';
-
 CREATE FUNCTION kube_reports_internal.served_documents(definitions kube_reports.report[],
 		OUT path text, OUT content_type text, OUT etag text, OUT body bytea) RETURNS SETOF record
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
