@@ -9,7 +9,7 @@ import random
 import psycopg2
 import pytest
 
-from client import until
+from client import run, until
 from conftest import Proxy, stack_command
 from variants import CLUSTER, both_variants
 
@@ -254,3 +254,68 @@ def test_policies_of_pending(servers):
         server.psql(f"SELECT kube_reports.set_active_policies('{CLUSTER}', NULL);"
                     f"SELECT kube_reports.set_aggregation('{CLUSTER}', policy_reports => 'off');"
                     "DELETE FROM kube_reports_internal.aggregation_queue; DELETE FROM kube_reports.object")
+
+
+MAPPED = "results.example.com"
+CRD = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": MAPPED},
+       "spec": {"group": "example.com", "scope": "Namespaced", "names": {"plural": "results", "kind": "Result"},
+                "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {
+                    "type": "object", "x-kubernetes-preserve-unknown-fields": True}}}]}}
+
+
+def test_mapping(servers, proxies):
+    """A type of its own, whose mapping is set after objects are there, and changed"""
+    for server in servers:
+        perform(server, [("DELETE FROM kube_reports.object", []),
+                         ("SELECT kube_reports.register_crd(%s)", [json.dumps(CRD)])])
+        perform(server, [(INSERT.replace(TYPE, f"(SELECT id FROM kube_reports.resource_type WHERE plural || '.' || "
+                                               f"\"group\" = '{MAPPED}')"),
+                          ["shop", f"own-{n}", "{}", json.dumps({"found": [
+                              {"check": f"c{n}", "outcome": word, "why": "m"} for word in ("pass", "FAIL", "odd")]})])
+                         for n in range(30)])
+    proxies()
+    for policy in (".check", ".why"):
+        mapping = {"list": "$.found", "policy": policy, "status": ".outcome", "message": ".why"}
+        for server in servers:
+            perform(server, [("SELECT kube_reports.set_results_mapping(%s, %s)", [MAPPED, json.dumps(mapping)])])
+        assert len(derived(servers[0], "results")) == 90
+        until(lambda: settled(servers[1]), 60, "results to be made again")
+        assert_same(servers, "objects", "results", "counts")
+    for server in servers:
+        perform(server, [("SELECT kube_reports.unregister(%s, true)", [MAPPED])])
+
+
+def test_restore(servers, pki):
+    """A dump of the SQL variant, restored there: a proxy finishes the restore, and makes the results of before"""
+    source = servers[1]
+    perform(source, [statement for seed in (1, 2) for statement in writes(seed, 20)])
+    first = Proxy(source, CLUSTER, pki)
+    try:
+        until(lambda: settled(source), 60, "pending results")
+    finally:
+        first.stop()
+    source.rows("SELECT kube_reports_internal.fold_rollups()")
+    before = {name: derived(source, name) for name in ("objects", "results", "counts")}
+    assert before["results"]
+    source.psql("CREATE DATABASE restored OWNER kube_reports_owner", user="postgres", database="postgres")
+    dump = f"{source.directory}/dump.sql"
+    run([f"{source.bindir()}/pg_dump", "-f", dump, "-d", source.connection()])
+    run(["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", source.connection(database="restored"), "-f", dump])
+    connection = source.connection("kube_reports_proxy", "restored")
+    second = Proxy(source, CLUSTER, pki, connection=connection)
+    try:
+        def done():
+            return source.psql("SELECT NOT EXISTS (SELECT FROM kube_reports.pending p WHERE p.what <> 'garbage') AND "
+                               "EXISTS (SELECT FROM kube_reports_internal.result)", database="restored") == "t"
+        until(done, 90, "the results of the restored store")
+    finally:
+        second.stop()
+    source.psql("ALTER DATABASE kube_reports RENAME TO original", user="postgres", database="postgres")
+    source.psql("ALTER DATABASE restored RENAME TO kube_reports", user="postgres", database="postgres")
+    try:
+        source.rows("SELECT kube_reports_internal.fold_rollups()")
+        for name, rows in before.items():
+            assert derived(source, name) == rows, name
+    finally:
+        source.psql("ALTER DATABASE kube_reports RENAME TO restored", user="postgres", database="postgres")
+        source.psql("ALTER DATABASE original RENAME TO kube_reports", user="postgres", database="postgres")
