@@ -24,6 +24,16 @@ UNION SELECT t.typname FROM pg_type t LEFT JOIN pg_class c ON c.oid = t.typrelid
 ORDER BY 1
 """
 
+COMMENTS = """
+SELECT p.proname || '|' || obj_description(p.oid, 'pg_proc') FROM pg_proc p
+    WHERE p.pronamespace = 'kube_reports'::regnamespace
+UNION ALL SELECT c.relname || '|' || obj_description(c.oid, 'pg_class') FROM pg_class c
+    WHERE c.relnamespace = 'kube_reports'::regnamespace AND c.relkind IN ('r', 'v')
+UNION ALL SELECT t.typname || '|' || obj_description(t.oid, 'pg_type') FROM pg_type t
+    LEFT JOIN pg_class c ON c.oid = t.typrelid
+    WHERE t.typnamespace = 'kube_reports'::regnamespace AND t.typcategory <> 'A' AND (c.oid IS NULL OR c.relkind = 'c')
+"""
+
 # Pages for those who use the product; the others are about what is inside as well.
 USER_PAGES = ["README.md", *(f"docs/{name}.md"
                              for name in ("api", "howto", "operations", "analytics", "export", "aggregation"))]
@@ -66,6 +76,14 @@ def test_api_page_is_complete(stack):
     names, _, _ = documented()
     assert sorted(visible - names) == [], "not in docs/api.md"
     assert sorted(names - visible) == [], "only in docs/api.md"
+
+
+def test_api_page_has_the_comments(stack):
+    """The last column is the comment of the object"""
+    rows = dict(line.split("|", 1) for line in stack.database.psql(COMMENTS).splitlines())
+    page = {found[1]: found[2] for found in re.finditer(r"^\| `(\w+)[^|]*\|(?:.*\|)? ([^|]+) \|$", API_PAGE, re.M)}
+    assert len(page) > 100
+    assert {name: text for name, text in page.items() if rows.get(name) != text} == {}
 
 
 def test_api_page_has_the_signatures(stack):

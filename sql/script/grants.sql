@@ -208,8 +208,8 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports.grant_clusters(name, text)
 	IS 'lets a role read what belongs to the clusters whose labels match a Kubernetes label selector, as '
-		'grant_cluster() does; labels count as they are at the time of each query. Whoever sets labels of clusters '
-		'decides with this who reads them. Raises 22023 for a wrong selector';
+		'grant_cluster() does; each query uses the current labels, so a role that sets labels of clusters also '
+		'decides who reads these clusters. Raises 22023 for a wrong selector';
 
 CREATE FUNCTION kube_reports.grant_namespace(role name, cluster uuid, namespace text) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -308,7 +308,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.revoke_clusters(name, text)
-	IS 'takes back a grant of grant_clusters(), given with the same text, as revoke_reader() does; returns how many';
+	IS 'takes back a grant of grant_clusters() with the same selector, as revoke_reader() does. Returns how many '
+		'grants it took back';
 
 CREATE FUNCTION kube_reports_internal.admin_objects() RETURNS TABLE (kind text, object text, privileges text)
 LANGUAGE sql STABLE

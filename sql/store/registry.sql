@@ -174,8 +174,9 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports.register_crds(jsonb[])
 	IS 'register_crd() for several CustomResourceDefinitions, all or none, with the results that each type has or is '
-		'known to have. What became of each: new, changed, unchanged, or built in, which stays as it is; unevaluated: '
-		'its CEL rules. kube-reports-proxy register calls it. Raises KR422 as register_crd() does';
+		'known to have. A row for each type: new, changed, unchanged, or built in, which does not change; '
+		'unevaluated: its CEL rules. kube-reports-proxy register calls this function. Raises KR422 as register_crd() '
+		'does';
 
 -- Makes the results of stored objects at once: the lock keeps writers out meanwhile.
 CREATE FUNCTION kube_reports.set_results_mapping(type text, mapping jsonb, results text DEFAULT 'current') RETURNS void
@@ -367,7 +368,7 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports.set_cluster_labels(uuid, jsonb)
 	IS 'replaces the labels of a cluster, by which filters (cluster_labels), clusters() and grant_clusters() select '
-		'it. Raises 22023 for what is no object of strings, 42704 for an unknown cluster';
+		'it. Raises 22023 when labels is not an object of strings, 42704 for an unknown cluster';
 
 -- Names the types that a user may have meant: by kind, singular, short name, or plural in any group.
 CREATE FUNCTION kube_reports_internal.type_hint(type text) RETURNS text
