@@ -82,9 +82,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.add_sender(uuid, text, text, text, timestamptz, text)
-	IS 'lets a sender forward what belongs to one cluster, with a bearer token of that SHA-256 or a client '
-		'certificate of that common name; without both it makes a token and returns it, once. Makes the cluster known. '
-		'Raises 22023 for what cannot be, 23505 when the name or the credential is taken';
+	IS 'lets a sender forward results and objects of one cluster, with the bearer token of a SHA-256 or a client '
+		'certificate with a common name; without either, makes a token and returns it, once. Registers the cluster if '
+		'it is new. Raises 22023 for wrong values, 23505 when the name or the credential is in use';
 
 CREATE FUNCTION kube_reports.rotate_sender(name text, token_sha256 text DEFAULT NULL, certificate text DEFAULT NULL,
 	valid_until timestamptz DEFAULT NULL, overlap interval DEFAULT '1 hour') RETURNS text
@@ -109,8 +109,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.rotate_sender(text, text, text, timestamptz, interval)
-	IS 'gives a sender a new credential, as add_sender() does; those it has expire after the overlap. Raises 42704 '
-		'when there is no such sender';
+	IS 'gives a sender a new credential, as add_sender() does; its older credentials expire after the overlap. Raises '
+		'42704 for an unknown sender';
 
 CREATE FUNCTION kube_reports.remove_sender(name text) RETURNS boolean
 LANGUAGE sql VOLATILE
@@ -121,7 +121,7 @@ BEGIN ATOMIC
 	SELECT EXISTS (SELECT FROM gone);
 END;
 COMMENT ON FUNCTION kube_reports.remove_sender(text)
-	IS 'revokes every credential of a sender, at once; what it has sent stays. False when there is none';
+	IS 'revokes every credential of a sender at once; the data that it sent stay. False when there is no such sender';
 
 -- Without a security barrier: readers are not granted it.
 CREATE VIEW kube_reports.sender AS
@@ -133,8 +133,9 @@ CREATE VIEW kube_reports.sender AS
 		(SELECT max(a.received_at) FROM kube_reports_internal.forward_assessment a
 			WHERE a.cluster_id = s.cluster_id) AS last_results
 	FROM kube_reports_internal.sender s JOIN kube_reports.cluster c ON c.id = s.cluster_id;
-COMMENT ON VIEW kube_reports.sender IS 'credentials of senders: of a token the first 12 digits of its SHA-256; when '
-	'objects last came from the sender, and results of scans for the cluster; for the owner and administrators';
+COMMENT ON VIEW kube_reports.sender
+	IS 'credentials of senders; for a token, the first 12 digits of its SHA-256; when the sender last sent objects, '
+		'and when results of scans last came for the cluster';
 
 -- The role is that of a proxy: the proxy introduces itself with the cluster that it serves.
 CREATE FUNCTION kube_reports.grant_ingest(role name) RETURNS void
@@ -151,8 +152,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.grant_ingest(name)
-	IS 'lets the proxies of a role take what senders forward, for the clusters of these senders; the role has '
-		'grant_proxy() already. Raises 42704 when it has not';
+	IS 'lets the proxies of a role store what senders forward, for the clusters of these senders. The role needs '
+		'grant_proxy() before; raises 42704 without it';
 
 CREATE FUNCTION kube_reports.revoke_ingest(role name) RETURNS boolean
 LANGUAGE sql VOLATILE
@@ -163,5 +164,5 @@ BEGIN ATOMIC
 	SELECT EXISTS (SELECT FROM gone);
 END;
 COMMENT ON FUNCTION kube_reports.revoke_ingest(name)
-	IS 'the proxies of a role take nothing from senders any more; they go on to serve their cluster. False: they did '
-		'not';
+	IS 'stops the proxies of a role from storing what senders forward; they continue to serve their cluster. False '
+		'when the role had no grant_ingest()';
