@@ -86,7 +86,7 @@ read_credential(Exchange *exchange, Forward *forward)
 		token = bearer_token(&exchange->arena, authorization, &spaced);
 		if (token == NULL)
 		{
-			log_refusal("its Authorization is no bearer token");
+			log_refusal("its header Authorization has no bearer token");
 			return false;
 		}
 		forward->kind = "token";
@@ -179,7 +179,7 @@ unpacked(OffloadJob *job, bool cancelled)
 			reply_status(exchange, 413, "RequestEntityTooLarge", "Request entity too large: the limit of an unpacked "
 						 "body is four times --max-request-body-bytes", NULL);
 		else
-			reply_status(exchange, 400, "BadRequest", "the body is no gzip", NULL);
+			reply_status(exchange, 400, "BadRequest", "the body is not gzip", NULL);
 	}
 	arena_free(&body.arena);
 }
@@ -222,7 +222,7 @@ known(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 	pg_result_free(result);
 	if (name == NULL)
 	{
-		log_refusal("nobody has its credential");
+		log_refusal("its credential is unknown or has expired");
 		answer_unauthorized(exchange);
 		return;
 	}

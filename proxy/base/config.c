@@ -134,7 +134,7 @@ static const Flag flags[] =
 		"file with the password of the database's role, such as a service's access token; read for each new "
 	"connection, and stronger than a password in the connection string"},
 	{"read-database-password-file", FLAG_STRING, &config.read_database_password_file, "", 0, 0,
-	"the same for --read-database; without it, --database-password-file"},
+	"file with the password for --read-database; by default that of --database-password-file"},
 	{"database-connections", FLAG_INTEGER, &config.connections, NULL, 1, 4096,
 		"maximum number of the proxy's connections to the database; at least 3 for each worker, 2 for upkeep and 1 for "
 		"the feed; by default 6 for each worker and these 3, but at most 40, so that two proxies fit into "
@@ -182,9 +182,9 @@ static const Flag flags[] =
 	{"webhook-directory", FLAG_STRING, &config.webhook_directory, "", 0, 0,
 	"directory with the files that add_webhook() names (tokens, keys, CAs); they are read for each batch"},
 	{"forward-port", FLAG_INTEGER, &config.forward_port, "0", 0, 65535,
-	"port, HTTPS, at which senders of other clusters forward results and objects; 0 for none"},
+	"port for results and objects that senders of other clusters forward, HTTPS; 0: no such port"},
 	{"forward-client-ca-file", FLAG_FILE, &config.forward_client_ca_file, "", 0, 0,
-	"CAs of senders' certificates (the CN is that of add_sender()), PEM; read again when it changes"},
+	"PEM file with the CAs of senders' certificates (CN: that of add_sender()); read again when it changes"},
 	{"pid-file", FLAG_STRING, &config.pid_file, "", 0, 0,
 	"file for the process id"},
 	{"v", FLAG_INTEGER, &config.verbosity, "0", 0, 10,

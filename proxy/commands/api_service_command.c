@@ -47,7 +47,7 @@ static const Flag enable_flags[] =
 	{"wait", FLAG_BOOLEAN, &options.wait, "true", 0, 0,
 	"wait for a ready endpoint, and until the APIService is available"},
 	{"timeout", FLAG_SECONDS, &options.timeout, "2m0s", 1, 86400,
-	"how long in all"},
+	"time limit of the whole command"},
 };
 
 static const FlagSet enable_set = {
@@ -68,7 +68,7 @@ static const Flag disable_flags[] =
 	{"wait", FLAG_BOOLEAN, &options.wait, "true", 0, 0,
 	"wait until kube-apiserver serves the CRDs again"},
 	{"timeout", FLAG_SECONDS, &options.timeout, "2m0s", 1, 86400,
-	"how long in all"},
+	"time limit of the whole command"},
 };
 
 static const FlagSet disable_set = {

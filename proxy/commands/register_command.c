@@ -49,28 +49,28 @@ static ApiServiceOptions service_options;
 static const Flag register_flags[] =
 {
 	{"from", FLAG_STRING, &options.from, "", 0, 0,
-		"file or directory with the operator's YAML, for the names compliance and trivy; without it, kube-apiserver is "
-	"asked for the CRDs that it has"},
+		"file or directory with the operator's YAML, for the names compliance and trivy; by default the CRDs are read "
+	"from kube-apiserver"},
 	{"database", FLAG_STRING, &options.database, "", 0, 0,
-		"connection string of libpq, as the owner of the extension or an administrator (grant_admin()); PGHOST, PGUSER "
-	"and so on count too"},
+		"connection string, with the role of the extension's owner or of an administrator (grant_admin()); environment "
+	"variables such as PGHOST give missing parameters"},
 	COMMAND_KUBECONFIG_FLAG(&service_options.kubeconfig),
 	{"dry-run", FLAG_BOOLEAN, &options.dry_run, "false", 0, 0,
-	"only print what would be registered"},
+	"print which types would be registered, and register none"},
 	{"service", FLAG_STRING, &service_options.service_text, "", 0, 0,
-		"NAMESPACE/NAME or NAMESPACE/NAME:PORT of the Service of this server: lets kube-apiserver ask it for the groups "
-	"from now on, as apiservice enable does; without it, APIServices are left alone"},
+		"NAMESPACE/NAME or NAMESPACE/NAME:PORT of the Service of this server, to let kube-apiserver pass requests of "
+	"the groups to it, as apiservice enable does; by default no APIService changes"},
 	{"ca-file", FLAG_FILE, &service_options.ca_file, "", 0, 0,
-	"for --service: CAs of the server's certificate, PEM"},
+	"for --service: PEM file with the CAs of the server's certificate"},
 	{"connect-to", FLAG_STRING, &service_options.connect_to, "", 0, 0,
-	"for --service: HOST:PORT at which the server is asked what it serves"},
+	"for --service: HOST:PORT of the server, to ask which types it serves"},
 	COMMAND_CLUSTER_ID_FLAG(&service_options.cluster_id),
 	{"replace", FLAG_STRING, &service_options.replace_text, "", 0, 0,
-	"for --service: NAMESPACE/NAME of another Service, from which an APIService may be taken"},
+	"for --service: NAMESPACE/NAME of another Service: APIServices that lead to it are taken over"},
 	{"wait", FLAG_BOOLEAN, &service_options.wait, "true", 0, 0,
 	"for --service: wait for a ready endpoint, and until the APIServices are available"},
 	{"timeout", FLAG_SECONDS, &service_options.timeout, "2m0s", 1, 86400,
-	"for --service: how long in all"},
+	"for --service: time limit of the whole command"},
 };
 
 static void
@@ -134,7 +134,7 @@ read_definitions(CrdSet *set, Run *run, const char **operands, size_t count)
 	}
 	if (set->count > 0)
 		return true;
-	command_error("there is no CustomResourceDefinition in what was given");
+	command_error("no CustomResourceDefinition was given");
 	return false;
 }
 
@@ -250,7 +250,7 @@ take_groups_over(const CrdSet *set, Run *run)
 		return api_service_enable(run);
 	}
 	for (size_t i = 0; i < run->count; i++)
-		command_tell("%s/%s is served; with --service and --ca-file kube-apiserver would ask this server for it",
+		command_tell("%s/%s is served; --service and --ca-file let kube-apiserver pass its requests to this server",
 					 run->targets[i].group, run->targets[i].version);
 	return true;
 }

@@ -99,7 +99,7 @@ answer_all(EngineStep *step, const PgResult *result)
 		return false;
 	if (++step->rounds <= MAX_ROUNDS && step->bytes <= MAX_BYTES)
 		return true;
-	log_line(LOG_WARNING, "a step of upkeep (%s) has asked the engine too much, and is begun anew",
+	log_line(LOG_WARNING, "a step of upkeep (%s) needs too many answers of the engine, and begins again",
 			 work_name(step->task));
 	step->unanswerable = true;
 	return false;

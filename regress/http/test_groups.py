@@ -134,7 +134,7 @@ def test_register_refusals(operators, tmp_path):
     assert "two different CustomResourceDefinitions vulnerabilityreports.refused.example.com" in told
     told = operators.register("trivy", f"--from={operators.directory}/compliance", code=1).err
     assert f"trivy: there is no CRD vulnerabilityreports.{TRIVY} in " in told
-    assert "there is no CustomResourceDefinition in what was given" in operators.register(
+    assert "no CustomResourceDefinition was given" in operators.register(
         "-", code=1, text="kind: ConfigMap\n").err
     assert "No such file" in operators.register(tmp_path / "missing.yaml", code=1).err
     assert "yaml: " in operators.register("-", code=1, text="kind: CustomResourceDefinition\n a: [").err
