@@ -48,13 +48,13 @@ typedef struct DialogueAnswer
 	JsonText	body;
 } DialogueAnswer;
 
-/* Tells the answer to one write, as soon as it is known; what it points to ends with the call. */
+/* Gets the answer to one write as soon as the answer is known.  The answer's memory is valid during the call only. */
 typedef void (*DialogueAnswered) (void *state, size_t write, const DialogueAnswer *answer);
 
 /* The last call.  If the outcome is not PG_OK, writes without an answer have failed. */
 typedef void (*DialogueDone) (void *state, PgOutcome outcome, const PgError *error);
 
-/* All writes are of one lane, and no object occurs twice.  alone: nobody else's write waits for this one. */
+/* All writes are of one lane, and no object occurs twice.  alone: no other write waits for this one. */
 extern void dialogue_start(const DialogueWrite *writes, size_t count, bool alone, DialogueAnswered answered,
 						   DialogueDone done, void *state);
 

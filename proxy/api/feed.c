@@ -569,7 +569,7 @@ feed_lane(const Feed *feed)
 
 /* ---------- bookmarks ---------- */
 
-/* Keeps a bookmark with the caller's reference to its frame, and gives it to those who wait for it. */
+/* Keeps a bookmark with the caller's reference to its frame, and gives the frame to the followers that wait. */
 static void
 feed_keep_bookmark(Feed *feed, Bookmark made)
 {

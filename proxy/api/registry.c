@@ -157,8 +157,8 @@ keep(Arena *arena, const PgResult *result, size_t row, int column)
 }
 
 /*
- * Reads what the proxy needs to decide about requests of a type.  NULL, with a line in the log, when that is damaged:
- * other types are served.
+ * Reads the definition and mapping with which the proxy decides about requests of a type.  NULL, with a line in the
+ * log, when one of them is damaged: then the other types are served.
  */
 static const Served *
 read_served(Arena *arena, const PgResult *result, size_t row, const RegistryType *type)

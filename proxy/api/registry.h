@@ -68,7 +68,7 @@ extern const RegistryType *registry_types(const Registry *registry, size_t *coun
 extern const RegistryType *registry_find(const Registry *registry, const char *group, const char *version,
 										 const char *resource, bool *version_known);
 
-/* What decides about a version of the type of a lane; NULL as RegistryType.served is.  registry may be NULL. */
+/* The definition of a version of a lane's type; NULL as RegistryType.served is.  registry may be NULL. */
 extern const Served *registry_served(const Registry *registry, int lane, JsonText version);
 
 /* The documents are not needed in this process. */

@@ -170,7 +170,7 @@ add_file(CrdSet *set, Arena *arena, const char *path, const char *group)
 		size_t		skip;
 		size_t		len = document_length(text.bytes, text.len, &skip);
 
-		/* Only what may be a CRD is read: templates beside it may be no YAML. */
+		/* Only documents that may be CRDs are read: templates in the same file may not be YAML. */
 		if (len > 0 && memmem(text.bytes, len, "CustomResourceDefinition", 24) != NULL &&
 			!add_yaml(set, arena, (JsonText) {text.bytes, len}, origin, group))
 			return false;

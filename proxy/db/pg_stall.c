@@ -4,9 +4,9 @@
  *	  Logs once that a task of the upkeep process does not succeed, with the cause, and once that it succeeds again.
  *
  * A task is a statement that the upkeep process sends again and again.  No
- * client waits for it, so that without a line in the log nobody would learn
- * that its calls fail.  A database that is away has lines of its own
- * (pg_connect.c); it ends the count of failures here.
+ * client waits for it, so only the log can tell that its calls fail.  A database
+ * that cannot be reached has its own lines in the log (pg_connect.c), and ends
+ * the count of failures here.
  *
  *-------------------------------------------------------------------------
  */

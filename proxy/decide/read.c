@@ -52,7 +52,7 @@ render_part(StrBuf *buf, const Rendering *rendering, JsonText body)
 	}
 }
 
-/* What is parsed goes to the scratch arena; only the text is kept. */
+/* Parsed trees go to the scratch arena; only the text is kept. */
 static void
 render_parsed(void *state)
 {

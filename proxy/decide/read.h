@@ -54,8 +54,8 @@ typedef struct ReadRoom
 extern void read_room_free(ReadRoom *room);
 
 /*
- * Appends a row to buf.  now is the time from which ages count, in seconds.  What is parsed for it is freed before the
- * function returns.  Unless the outcome is READ_DONE, buf may have a part of the row.
+ * Appends a row to buf.  now: the time from which ages count, in seconds.  The function frees the trees that it has
+ * parsed.  Unless the outcome is READ_DONE, buf may have a part of the row.
  */
 extern ReadOutcome read_render(StrBuf *buf, ReadRoom *room, const ReadForm *form, ReadPart part, const ReadRow *row,
 							   int64_t now);

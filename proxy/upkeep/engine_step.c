@@ -19,8 +19,8 @@
 #include "decide/answer.h"
 
 /*
- * Rounds of questions and bytes of answers of one step.  At the limit the step ends without having done anything; the
- * next step begins anew.  A step that writers change under its hands in each round would otherwise never end.
+ * Rounds of questions and bytes of answers of one step.  At the limit the step ends without an effect, and the next
+ * step begins again.  Otherwise a step whose documents change in each round would never end.
  */
 #define MAX_ROUNDS 100
 #define MAX_BYTES ((size_t) 256 << 20)

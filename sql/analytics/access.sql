@@ -56,7 +56,7 @@ CREATE VIEW kube_reports_internal.owned_grant AS
 			(SELECT n.nspowner FROM pg_catalog.pg_namespace n WHERE n.nspname = 'kube_reports'), 'USAGE', false));
 COMMENT ON VIEW kube_reports_internal.owned_grant IS 'the grants of roles that are still those that they were given to';
 
--- Labels are matched anew by each query, so that a grant follows them at once.
+-- Each query matches the current labels, so a grant follows a change of labels at once.
 CREATE VIEW kube_reports_internal.held_grant AS
 	SELECT g.role, coalesce(g.cluster_id, m.id) AS cluster_id, g.namespace, g.holder
 	FROM kube_reports_internal.owned_grant g

@@ -159,7 +159,7 @@ BEGIN
 				HINT = 'Give the column "place" of the last row of the page before.';
 		END IF;
 	END IF;
-	-- Reports of one resource may tell its uid or not, so that it has several subjects: they are added up by its name.
+	-- Some reports of a resource have its uid and others do not, so a resource may have several subjects: add them up.
 	RETURN QUERY EXECUTE
 		'SELECT c.uid, c.name, n.api_version, n.kind, n.namespace, n.name, n.uid, n.pass, n.warn, n.fail, n.error, n.skip, n.failing,
 			n.since, pg_catalog.jsonb_build_array(n.failing, n.subject)::text

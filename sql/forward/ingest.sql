@@ -824,7 +824,7 @@ BEGIN
 	PERFORM FROM kube_reports_internal.sender s WHERE s.cluster_id = sender.cluster_id
 		ORDER BY s.kind, s.credential FOR NO KEY UPDATE;
 	PERFORM set_config('kube_reports_internal.actor', 'sender:' || sender.name, true);
-	-- Only what the batch stores is undone.
+	-- An error rolls back only the rows that the batch has stored.
 	BEGIN
 		IF what = 'results' THEN
 			SELECT r.code, r.reply INTO code, reply FROM kube_reports_internal.forward_results(sender.name,

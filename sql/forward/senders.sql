@@ -1,9 +1,9 @@
 -- senders.sql
---	  Who may forward results of which cluster.
+--	  Senders, and the clusters whose results they may forward.
 --
--- A sender proves who it is by a bearer token or by a client certificate.  The
--- credential alone decides for which cluster it writes.  A token is stored as
--- its SHA-256: nobody can read it here.
+-- A bearer token or a client certificate identifies a sender.  The credential
+-- alone decides for which cluster the sender writes.  Only the SHA-256 of a
+-- token is stored, so the token cannot be read here.
 
 CREATE FUNCTION kube_reports_internal.check_credential(token_sha256 text, certificate text, valid_until timestamptz)
 	RETURNS void

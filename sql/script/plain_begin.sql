@@ -8,8 +8,8 @@
 --
 --     psql -v ON_ERROR_STOP=1 -f kube_reports--install.sql
 --
--- The script runs with the rights of the owner, who could do the same by hand:
--- it has nothing to protect from the owner.  It refuses a superuser, because
+-- The script runs with the rights of the owner, which could do the same by hand:
+-- so the script has nothing to protect from the owner.  It refuses a superuser, because
 -- functions with SECURITY DEFINER would run as that superuser.
 
 BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;

@@ -31,7 +31,7 @@ BEGIN
 			SELECT 0, r.oid, to_regnamespace('kube_reports') FROM pg_roles r WHERE r.rolname = current_user
 				AND NOT EXISTS (SELECT FROM pg_extension e WHERE e.extname = 'kube_reports')) e
 			JOIN pg_namespace n ON n.oid = e.extnamespace;
-	-- pg_tle has no control file that says so, and asks nobody.
+	-- pg_tle has no control file that fixes the schema, and does not check it.
 	IF extension.extnamespace IS DISTINCT FROM to_regnamespace('kube_reports') THEN
 		RAISE EXCEPTION 'the extension is made in schema kube_reports, not in %', extension.extnamespace::regnamespace
 			USING ERRCODE = 'invalid_schema_name',

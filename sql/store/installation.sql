@@ -5,11 +5,11 @@
 -- Nothing here asks pg_extension: the plain script (docs/managed.md) makes the
 -- same objects without an extension.
 --
--- A dump of an extension holds rows, and CREATE EXTENSION makes the store's
--- own row anew.  A dump of what the plain script made holds everything, the
--- store's own row too.  So the mark of the place is the OID of a table, which
--- every restore makes anew, and it is written into a function: a dump carries
--- functions, logical replication does not.  Base backups and pg_upgrade keep
+-- A dump of an extension has rows, and CREATE EXTENSION makes a new row of the
+-- store itself.  A dump of the plain script's objects has everything, including
+-- the row of the store.  So the mark of the place is the OID of a table, which
+-- is new after every restore.  It is part of a function: a dump has functions,
+-- logical replication does not copy them.  Base backups and pg_upgrade keep
 -- the OIDs of tables.
 
 CREATE FUNCTION kube_reports_internal.script_version() RETURNS text

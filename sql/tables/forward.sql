@@ -1,8 +1,8 @@
 -- forward.sql
 --	  Senders of other clusters' results, and how far each has come.
 --
--- Credentials and scans are dumped.  The places of streams are not: the number of a dump's batch would be lower than
--- what a sender has already deleted from its queue.  A sender whose stream is not known compares everything.
+-- Credentials and scans are dumped.  The places of streams are not: the batches after the number in a dump may already
+-- be deleted from the sender's queue.  A sender whose stream is unknown compares all objects.
 
 CREATE TABLE kube_reports_internal.sender (
 	kind		text NOT NULL CHECK (kind IN ('token', 'certificate')),

@@ -3,7 +3,7 @@
 --	  parsed documents are in C.
 --
 -- Functions whose names begin with sql_ are of the SQL variant alone.  Only the
--- owner may call them: so what others may call is SECURITY DEFINER.
+-- owner may call them, so functions for other roles are SECURITY DEFINER.
 
 -- jsonb cannot read NUL and lone surrogates, and json cannot give them as text.  Nearly no document has an escape of
 -- either.  Of several members with one key the last one counts, for json, jsonb and the engine.

@@ -6,8 +6,8 @@
 -- engine, it asks: sql_ask() notes the question and has no answer yet.  At its
 -- end the step is rolled back, and its questions go to the proxy, which calls
 -- the step again with the answers.  So no lock is held while the proxy
--- computes.  A question contains the documents that it is about: if somebody
--- has changed them meanwhile, the step asks another question.  Nothing is done
+-- computes.  A question contains its documents: if they have changed
+-- meanwhile, the step asks another question.  Nothing is done
 -- before every question of a step has its answer.
 
 -- Rows are there within one transaction only.
@@ -74,7 +74,7 @@ COMMENT ON FUNCTION kube_reports_internal.sql_ask(text, boolean)
 	IS 'the engine''s answer to a question; null: it has none yet, and the step will be repeated. needed: the step '
 		'cannot go on without it. Raises the error that is the answer';
 
--- What was noted is rolled back with the step: so the error carries it.
+-- The rollback of the step also removes the noted questions, so the error carries them.
 CREATE FUNCTION kube_reports_internal.sql_interrupt() RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
