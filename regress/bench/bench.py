@@ -3,6 +3,7 @@
 Run by make bench.  A row below its bar is marked FAIL and makes the exit status 1.
 """
 
+import contextlib
 import json
 import os
 import pathlib
@@ -849,8 +850,10 @@ def processor_seconds(*processes):
     """What processes have used so far, with those of their children that have ended."""
     ticks = 0
     for pid in processes:
-        fields = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
-        ticks += sum(map(int, fields[11:15]))
+        # A backend may end between its being listed and this: it then counts as a child that has ended, next time.
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            fields = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
+            ticks += sum(map(int, fields[11:15]))
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
@@ -878,12 +881,14 @@ def bench_sizing(bench):
         before = used()
         result = bench.load(target, *how, "--connections=8", f"--requests={count}")
         database, proxy, log = (then - now for then, now in zip(used(), before))
-        sizes = bench.database.psql("SELECT (object_bytes + log_bytes + result_bytes + history_bytes + count_bytes) / 1e6"
-                                    " FROM kube_reports.status")
-        row("sizing", f"{kind}: {result['per_second']:.0f}/s, store {float(sizes):.0f} MB", log / count / 1024,
+        sizes = [float(size) for size in bench.database.psql(
+            "SELECT object_bytes / 1e6, log_bytes / 1e6, result_bytes / 1e6, history_bytes / 1e6, count_bytes / 1e6"
+            " FROM kube_reports.status").split("|")]
+        row("sizing", f"{kind}: {result['per_second']:.0f}/s, store {sum(sizes):.0f} MB", log / count / 1024,
             None, "KB", None, "", None)
         note(f"{kind}: {database / count * 1000:.2f} ms of the database, {proxy / count * 1000:.2f} ms of the proxy for each;"
              f" proxy holds {bench.proxy.memory() / MEBIBYTE:.0f} MB")
+        note("MB of objects {:.1f}, log {:.1f}, results {:.1f}, history {:.1f}, counts {:.1f}".format(*sizes))
 
 
 BENCHMARKS = {"list": bench_list, "create": bench_create, "results": bench_results, "disk": bench_disk, "turnover": bench_turnover,
