@@ -145,6 +145,19 @@ def test_flags_stay_until_taken_back(checkout):
     assert "--workers=1" not in checkout.command_line()
 
 
+def test_variant_of_the_database_stays():
+    """The other variant is refused before anything is stopped or made"""
+    made = Checkout()
+    try:
+        made.run_dir.mkdir()
+        (made.run_dir / "variant").write_text("sql\n", encoding="ascii")
+        done = made.make("up", check=False, VARIANT="c")
+        assert done.code != 0 and "has the variant sql" in done.err
+        assert [file.name for file in made.run_dir.iterdir()] == ["variant"]
+    finally:
+        shutil.rmtree(made.directory)
+
+
 def test_cluster_name_and_id(checkout):
     """CLUSTER_NAME is what views show, and stays; another CLUSTER_ID than the database's is refused"""
     assert checkout.psql("SELECT name FROM kube_reports.cluster WHERE NOT labels ? 'sample'") == "shop-eu"
