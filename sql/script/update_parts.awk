@@ -41,7 +41,7 @@ quote == "" && /^[A-Z]/ && !/^(AS|LANGUAGE|SET [a-z_]+ =|RETURNS?|BEGIN ATOMIC|E
 		kept = 1
 	} else if (/^COMMENT ON /)
 		kept = 1
-	else if (!/^CREATE (TABLE|SEQUENCE|INDEX|UNIQUE INDEX|TYPE|DOMAIN|CAST|SCHEMA|STATISTICS) / &&
+	else if (!/^CREATE (TABLE|UNLOGGED TABLE|SEQUENCE|INDEX|UNIQUE INDEX|TYPE|DOMAIN|CAST|SCHEMA|STATISTICS) / &&
 			!/^(ALTER TABLE|ALTER INDEX|INSERT|UPDATE|SELECT|DO|SET LOCAL) /) {
 		print FILENAME ":" FNR ": an update script cannot tell what to do with: " $0 > "/dev/stderr"
 		exit failed = 1
