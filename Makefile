@@ -23,6 +23,7 @@
 #   deb               Debian packages, into build/deb; check-deb installs, upgrades and purges them in a clean Debian
 #   check-images      builds the images of helm/images on a clean Debian, and uses them
 #   fuzz              build the fuzz targets; fuzz-run runs them with libFuzzer
+#   check-forward     forwarding, while sender, receiver and database are killed
 #   soak              writers, watchers and faults against a checker of histories
 #   bench             benchmarks, each beside its baseline
 #   bench-relief      what reports cost etcd and kube-apiserver, with and without the proxy
@@ -51,7 +52,7 @@ PG_CONFIG ?= pg_config
 
 # ---- goals that are scripts: they need no PostgreSQL to be installed yet, and call make themselves ----
 
-SCRIPT_GOALS = help up down clean-run check check-variant-sql check-clients check-oracle check-pg16 check-pg17 check-pg18 check-sanitizers lint fuzz-run format format-check soak bench deb check-deb check-cluster bench-relief check-chart install-manifest check-images
+SCRIPT_GOALS = help up down clean-run check check-variant-sql check-forward check-clients check-oracle check-pg16 check-pg17 check-pg18 check-sanitizers lint fuzz-run format format-check soak bench deb check-deb check-cluster bench-relief check-chart install-manifest check-images
 
 ifneq (,$(filter $(SCRIPT_GOALS),$(MAKECMDGOALS)))
 

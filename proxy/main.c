@@ -208,7 +208,7 @@ static const HttpListener api_listener = {
 	.cancel_head = head_question_cancel,
 };
 static const HttpListener plain_listener = {.on_request = health_request};
-static const HttpListener forward_listener = {.tls = true,.on_request = forward_request};
+static const HttpListener forward_listener = {.tls = true, .on_request = forward_request};
 
 static void
 begin_child(int index, pid_t parent)

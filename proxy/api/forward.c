@@ -25,6 +25,7 @@
 #include "api/api.h"
 #include "api/exchange.h"
 #include "api/reply.h"
+#include "base/allocate.h"
 #include "base/config.h"
 #include "base/log.h"
 #include "codec/encoding.h"
@@ -194,10 +195,11 @@ unpack_elsewhere(Exchange *exchange)
 		reply_too_many_requests(exchange);
 		return;
 	}
-	job = malloc(sizeof(*job));
-	if (job == NULL)
-		abort();
-	*job = (UnpackJob) {.job = {.run = unpack,.done = unpacked},.exchange = exchange};
+	/* zeroed; freed by unpacked() */
+	job = allocate(sizeof(*job));
+	job->job.run = unpack;
+	job->job.done = unpacked;
+	job->exchange = exchange;
 	arena_init(&job->arena);
 	job->text = (JsonText) {arena_strndup(&job->arena, exchange->body.bytes, exchange->body.len), exchange->body.len};
 	exchange->job = &job->job;

@@ -278,6 +278,14 @@ config_authorization_kubeconfig(void)
 }
 
 void
+config_use_defaults(void)
+{
+	char	   *arguments[] = {"kube-reports-proxy", NULL};
+
+	flags_parse(&flag_set, 1, arguments, NULL, 0);
+}
+
+void
 config_parse(int argc, char **argv, void (*help_end) (void))
 {
 	long		processors = sysconf(_SC_NPROCESSORS_ONLN);

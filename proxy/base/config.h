@@ -104,6 +104,9 @@ extern _Noreturn void config_refuse(const char *flag, const char *reason);
 /* Parses the command line.  Exits after printing the help, which help_end() completes, or an error message. */
 extern void config_parse(int argc, char **argv, void (*help_end) (void));
 
+/* Sets every default: for a command that has an HTTP port but is no server of the API. */
+extern void config_use_defaults(void);
+
 /* Whether a kube-apiserver is configured: a kubeconfig is given ("": none), or this process runs in a pod. */
 extern bool config_has_kubeapi(const char *kubeconfig);
 

@@ -206,7 +206,7 @@ encoding_free(Encoding *encoding)
 bool
 decode_gzip(Arena *arena, JsonText given, size_t limit, JsonText *text, bool *large)
 {
-	z_stream	stream = {.next_in = (Bytef *) given.bytes,.avail_in = (uInt) given.len};
+	z_stream	stream = {.next_in = (Bytef *) given.bytes, .avail_in = (uInt) given.len};
 	char		piece[16 * 1024];
 	StrBuf		buf;
 	int			result = Z_OK;

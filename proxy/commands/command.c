@@ -18,6 +18,7 @@
 #include "commands/import_command.h"
 #include "commands/cluster_id_command.h"
 #include "commands/register_command.h"
+#include "forward/forward_command.h"
 
 const Command commands[] =
 {
@@ -25,6 +26,7 @@ const Command commands[] =
 	{"register", "serve the types of an operator, or of CustomResourceDefinitions in files", register_command},
 	{"import", "copy reports from a cluster's CRDs, or from a reports-server, into the database", import_command},
 	{"cleanup", "delete from etcd the reports whose copies were verified in the database", cleanup_command},
+	{"forward", "send a cluster's objects to a receiver, through a queue on disk", forward_command},
 	{"cluster-id", "print the uid that identifies this cluster in a database", cluster_id_command},
 	{NULL, NULL, NULL}
 };

@@ -361,6 +361,9 @@ connections_reload_tls(void)
 {
 	static const h2o_iovec_t protocols[] = {{H2O_STRLIT("h2")}, {H2O_STRLIT("http/1.1")}, {NULL, 0}};
 
+	/* A process without an HTTPS port. */
+	if (config.tls_cert_file[0] == '\0')
+		return;
 	authentication_config_poll();
 	tls_reload();
 	for (h2o_linklist_t * link = listeners.next; link != &listeners; link = link->next)

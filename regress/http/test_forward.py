@@ -124,8 +124,8 @@ def test_prune(receiver):
     answer = receiver.post("results", batch(many[50:80] + [result("new")], 2, True, "two"), token)
     assert answer.json == {"accepted": 31, "changed": 1, "pruned": 20, "cursor": "two:2"}
     assert receiver.count(cluster) == 81
-    assert receiver.database.psql("SELECT count(*) FROM kube_reports_internal.forward_seen s JOIN kube_reports.cluster c"
-                                  f" ON c.id = s.cluster_id WHERE c.uid = '{cluster}'") == "0"
+    assert receiver.database.psql("SELECT count(*) FROM kube_reports_internal.forward_seen s "
+                                  f"JOIN kube_reports.cluster c ON c.id = s.cluster_id WHERE c.uid = '{cluster}'") == "0"
     # A run that was given up prunes nothing, and the run before it does not come back.
     assert receiver.post("results", batch(many[:1], 1, False, "three"), token).code == 200
     assert receiver.post("results", batch(many[:1], 1, True, "four"), token).json["pruned"] == 80
@@ -269,7 +269,8 @@ def test_tokens(receiver):
     assert receiver.database.psql("SELECT kube_reports.remove_sender('token')") == "t"
     assert [receiver.post("results", batch([result("a")]), each).code for each in (last, "chosen")] == [401, 401]
     assert receiver.results(cluster) == "a pass"
-    assert token not in receiver.database.psql("SELECT string_agg(s::text, '') FROM kube_reports_internal.sender s")
+    assert token not in receiver.database.psql("SELECT string_agg(s::text, '') "
+                                               "FROM kube_reports_internal.sender_credential s")
 
 
 def test_role_without_ingest(receiver):
@@ -288,7 +289,7 @@ def test_removed_cluster(receiver):
     assert receiver.post("results", batch([result("a")]), token).code == 200
     receiver.database.psql(f"CALL kube_reports.unregister_cluster('{cluster}')")
     assert receiver.post("results", batch([result("a")]), token).code == 401
-    assert receiver.database.psql("SELECT count(*) FROM kube_reports_internal.sender WHERE name = 'leaving'") == "0"
+    assert receiver.database.psql("SELECT count(*) FROM kube_reports.sender WHERE name = 'leaving'") == "0"
 
 
 # ---------- objects ----------
@@ -386,6 +387,6 @@ def test_the_same_batch_at_once(receiver):
         thread.start()
     for thread in threads:
         thread.join()
-    assert receiver.database.psql("SELECT count(*) FROM kube_reports_internal.change c JOIN kube_reports_internal.lane l"
-                                  " ON l.id = c.lane JOIN kube_reports.cluster k ON k.id = l.cluster_id "
+    assert receiver.database.psql("SELECT count(*) FROM kube_reports_internal.change c "
+                                  "JOIN kube_reports_internal.lane l ON l.id = c.lane JOIN kube_reports.cluster k ON k.id = l.cluster_id "
                                   f"WHERE k.uid = '{cluster}'") == "50"

@@ -44,7 +44,7 @@ CREATE FUNCTION kube_reports_internal.known_sender(kind text, credential text, O
 LANGUAGE sql STABLE
 BEGIN ATOMIC
 	SELECT c.id, c.uid, c.name, s.name
-	FROM kube_reports_internal.sender s JOIN kube_reports.cluster c ON c.id = s.cluster_id
+	FROM kube_reports_internal.sender_credential s JOIN kube_reports.cluster c ON c.id = s.cluster_id
 	WHERE s.kind = $1 AND s.credential = $2 AND s.expires_at > now() AND NOT c.removing;
 END;
 COMMENT ON FUNCTION kube_reports_internal.known_sender(text, text)
@@ -821,7 +821,7 @@ BEGIN
 		reply := kube_reports_internal.forward_sync(sender.cluster_id, parsed);
 		RETURN;
 	END IF;
-	PERFORM FROM kube_reports_internal.sender s WHERE s.cluster_id = sender.cluster_id
+	PERFORM FROM kube_reports_internal.sender_credential s WHERE s.cluster_id = sender.cluster_id
 		ORDER BY s.kind, s.credential FOR NO KEY UPDATE;
 	PERFORM set_config('kube_reports_internal.actor', 'sender:' || sender.name, true);
 	-- An error rolls back only the rows that the batch has stored.

@@ -44,11 +44,11 @@ BEGIN
 		token := replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', '');
 		token_sha256 := encode(sha256(convert_to(token, 'UTF8')), 'hex');
 	END IF;
-	INSERT INTO kube_reports_internal.sender AS s (kind, credential, cluster_id, name, expires_at)
+	INSERT INTO kube_reports_internal.sender_credential AS s (kind, credential, cluster_id, name, expires_at)
 		VALUES (CASE WHEN certificate IS NULL THEN 'token' ELSE 'certificate' END,
 			coalesce(certificate, token_sha256), store_credential.cluster_id, store_credential.name,
 			coalesce(valid_until, 'infinity'))
-		ON CONFLICT ON CONSTRAINT sender_pkey DO NOTHING;
+		ON CONFLICT ON CONSTRAINT sender_credential_pkey DO NOTHING;
 	IF NOT FOUND THEN
 		RAISE EXCEPTION 'this credential is a sender''s already' USING ERRCODE = 'unique_violation',
 			HINT = 'Each credential belongs to one sender: the view kube_reports.sender shows them.';
@@ -73,7 +73,7 @@ BEGIN
 			USING ERRCODE = 'invalid_parameter_value';
 	END IF;
 	PERFORM kube_reports_internal.check_credential(token_sha256, certificate, valid_until);
-	IF EXISTS (SELECT FROM kube_reports_internal.sender s WHERE s.name = add_sender.name) THEN
+	IF EXISTS (SELECT FROM kube_reports_internal.sender_credential s WHERE s.name = add_sender.name) THEN
 		RAISE EXCEPTION 'there is a sender "%" already', name USING ERRCODE = 'unique_violation',
 			HINT = 'rotate_sender() gives it another credential, remove_sender() removes it.';
 	END IF;
@@ -92,7 +92,7 @@ LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	served		integer := (SELECT min(s.cluster_id) FROM kube_reports_internal.sender s
+	served		integer := (SELECT min(s.cluster_id) FROM kube_reports_internal.sender_credential s
 		WHERE s.name = rotate_sender.name);
 BEGIN
 	IF served IS NULL THEN
@@ -102,8 +102,8 @@ BEGIN
 		RAISE EXCEPTION 'the overlap of two credentials is not negative' USING ERRCODE = 'invalid_parameter_value';
 	END IF;
 	PERFORM kube_reports_internal.check_credential(token_sha256, certificate, valid_until);
-	DELETE FROM kube_reports_internal.sender s WHERE s.name = rotate_sender.name AND s.expires_at <= now();
-	UPDATE kube_reports_internal.sender s SET expires_at = least(s.expires_at, now() + overlap)
+	DELETE FROM kube_reports_internal.sender_credential s WHERE s.name = rotate_sender.name AND s.expires_at <= now();
+	UPDATE kube_reports_internal.sender_credential s SET expires_at = least(s.expires_at, now() + overlap)
 		WHERE s.name = rotate_sender.name;
 	RETURN kube_reports_internal.store_credential(served, name, token_sha256, certificate, valid_until);
 END
@@ -116,7 +116,7 @@ CREATE FUNCTION kube_reports.remove_sender(name text) RETURNS boolean
 LANGUAGE sql VOLATILE
 BEGIN ATOMIC
 	WITH gone AS (
-		DELETE FROM kube_reports_internal.sender s WHERE s.name = $1 RETURNING s.name
+		DELETE FROM kube_reports_internal.sender_credential s WHERE s.name = $1 RETURNING s.name
 	)
 	SELECT EXISTS (SELECT FROM gone);
 END;
@@ -132,7 +132,7 @@ CREATE VIEW kube_reports.sender AS
 			WHERE f.cluster_id = s.cluster_id AND f.sender = s.name) AS last_objects,
 		(SELECT max(a.received_at) FROM kube_reports_internal.forward_assessment a
 			WHERE a.cluster_id = s.cluster_id) AS last_results
-	FROM kube_reports_internal.sender s JOIN kube_reports.cluster c ON c.id = s.cluster_id;
+	FROM kube_reports_internal.sender_credential s JOIN kube_reports.cluster c ON c.id = s.cluster_id;
 COMMENT ON VIEW kube_reports.sender
 	IS 'credentials of senders; for a token, the first 12 digits of its SHA-256; when the sender last sent objects, '
 		'and when results of scans last came for the cluster';

@@ -318,7 +318,7 @@ AS $$
 	-- No TRIGGER: a trigger's function would run as the owner.  No REFERENCES: referenced rows cannot be deleted.  Only
 	-- the owner decides which role sees and serves what.  Nobody may read the secret, which makes seals of other roles.
 	SELECT 'TABLE', c.oid::regclass::text,
-			CASE WHEN c.relname IN ('reader_grant', 'proxy_role', 'sender', 'ingest_role') THEN 'SELECT'
+			CASE WHEN c.relname IN ('reader_grant', 'proxy_role', 'sender_credential', 'ingest_role') THEN 'SELECT'
 				ELSE 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE' END
 		FROM pg_class c
 		WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)

@@ -42,7 +42,7 @@ BEGIN
 		PERFORM kube_reports.revoke_reader(held.role, leaving.uid, held.namespace);
 	END LOOP;
 	DELETE FROM kube_reports_internal.proxy_role p WHERE p.cluster_id = leaving.id;
-	DELETE FROM kube_reports_internal.sender s WHERE s.cluster_id = leaving.id;
+	DELETE FROM kube_reports_internal.sender_credential s WHERE s.cluster_id = leaving.id;
 	DELETE FROM kube_reports_internal.webhook w WHERE w.cluster_id = leaving.id;
 	DELETE FROM kube_reports_internal.aggregation a WHERE a.cluster_id = leaving.id;
 	DELETE FROM kube_reports_internal.active_policy_set s WHERE s.cluster_id = leaving.id;

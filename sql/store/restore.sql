@@ -46,7 +46,7 @@ BEGIN ATOMIC
 			'(cluster_id, name) REFERENCES kube_reports_internal.webhook ON DELETE CASCADE'),
 		('kube_reports_internal.reader_grant', 'reader_grant_cluster_id_fkey',
 			'(cluster_id) REFERENCES kube_reports.cluster ON DELETE CASCADE'),
-		('kube_reports_internal.sender', 'sender_cluster_id_fkey',
+		('kube_reports_internal.sender_credential', 'sender_credential_cluster_id_fkey',
 			'(cluster_id) REFERENCES kube_reports.cluster ON DELETE CASCADE'),
 		('kube_reports_internal.forward_assessment', 'forward_assessment_cluster_id_fkey',
 			'(cluster_id) REFERENCES kube_reports.cluster ON DELETE CASCADE'),

@@ -4,7 +4,7 @@
 -- Credentials and scans are dumped.  The places of streams are not: the batches after the number in a dump may already
 -- be deleted from the sender's queue.  A sender whose stream is unknown compares all objects.
 
-CREATE TABLE kube_reports_internal.sender (
+CREATE TABLE kube_reports_internal.sender_credential (
 	kind		text NOT NULL CHECK (kind IN ('token', 'certificate')),
 	credential	text COLLATE "C" NOT NULL,
 	cluster_id	integer NOT NULL,
@@ -13,9 +13,9 @@ CREATE TABLE kube_reports_internal.sender (
 	expires_at	timestamptz NOT NULL DEFAULT 'infinity',
 	PRIMARY KEY (kind, credential)
 );
-COMMENT ON TABLE kube_reports_internal.sender
+COMMENT ON TABLE kube_reports_internal.sender_credential
 	IS 'credentials of senders, each for one cluster: see add_sender()';
-COMMENT ON COLUMN kube_reports_internal.sender.credential
+COMMENT ON COLUMN kube_reports_internal.sender_credential.credential
 	IS 'SHA-256 of a token, in hexadecimal; or the common name of a client certificate';
 
 CREATE TABLE kube_reports_internal.ingest_role (
@@ -63,7 +63,7 @@ CREATE TABLE kube_reports_internal.forward_stream (
 COMMENT ON TABLE kube_reports_internal.forward_stream
 	IS 'queues of senders, and the last batch of each that is stored; never dumped';
 
-SELECT pg_catalog.pg_extension_config_dump('kube_reports_internal.sender', '');
+SELECT pg_catalog.pg_extension_config_dump('kube_reports_internal.sender_credential', '');
 SELECT pg_catalog.pg_extension_config_dump('kube_reports_internal.ingest_role', '');
 SELECT pg_catalog.pg_extension_config_dump('kube_reports_internal.forward_assessment', '');
 SELECT pg_catalog.pg_extension_config_dump('kube_reports_internal.forward_seen', '');

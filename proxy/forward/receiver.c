@@ -1,0 +1,348 @@
+/*-------------------------------------------------------------------------
+ *
+ * receiver.c
+ *	  What the sender says to the receiver: batches of the queue, and questions.
+ *
+ * One batch is under way at a time.  Without an answer, and after 429 and 5xx,
+ * the same batch is sent again, later each time.  The receiver stores a batch
+ * whole: 400 names each item that it can never take, and these are left out
+ * and counted.  409: the receiver does not know the stream any more (its
+ * database was restored): the batches go on as a new stream, and every kind is
+ * compared.  Nothing else removes a batch from the queue.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "forward/receiver.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/allocate.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/loop.h"
+#include "cluster/transfer.h"
+#include "forward/queue.h"
+#include "forward/source.h"
+
+#define TIMEOUT_MS 60000L
+#define ANSWER_LIMIT ((size_t) 4 * 1024 * 1024)
+#define FILE_LIMIT ((size_t) 1024 * 1024)
+#define FIRST_DELAY_MS 100
+#define LAST_DELAY_MS 15000
+#define LOG_MS 5000
+
+static Receiver receiver;
+static ReceiverCounts counts;
+
+/* ---------- one request ---------- */
+
+typedef struct Exchange
+{
+	Arena		arena;
+	StrBuf		received;
+	long		retry_after;
+	uint64_t	delay;
+	LoopTimer	timer;
+} Exchange;
+
+static bool
+read_text(Arena *arena, const char *path, JsonText *text)
+{
+	const char *why;
+
+	if (path[0] == '\0')
+		return true;
+	if (file_read(arena, path, FILE_LIMIT, text, &why))
+		return true;
+	log_line(LOG_ERROR, "%s: %s", path, why);
+	return false;
+}
+
+/* Sends a body, in the exchange's arena; false: a file cannot be read. */
+static bool
+post(Exchange *exchange, const char *path, JsonText body, void (*done) (void *state, int status, const char *why),
+	 void *state)
+{
+	KubeConfig	target = {.server = receiver.server};
+
+	if (!read_text(&exchange->arena, receiver.ca_file, &target.ca) ||
+		!read_text(&exchange->arena, receiver.certificate_file, &target.certificate) ||
+		!read_text(&exchange->arena, receiver.key_file, &target.key))
+		return false;
+	target.token_file = receiver.token_file[0] == '\0' ? NULL : receiver.token_file;
+	exchange->retry_after = 0;
+	strbuf_init(&exchange->received, &exchange->arena);
+	transfer_start(&target, &(TransferRequest) {.path = path, .body = body.bytes, .body_len = body.len,
+				   .timeout_ms = TIMEOUT_MS, .retry_after = &exchange->retry_after, .received = &exchange->received,
+				   .limit = ANSWER_LIMIT, .done = done, .state = state});
+	return true;
+}
+
+static void
+note(int status, const char *what, const char *why, JsonText answer)
+{
+	static uint64_t logged_at;
+	uint64_t	now = loop_now();
+
+	if (status == 200)
+	{
+		if (!counts.up && counts.failures > 0)
+			log_line(LOG_NOTICE, "the receiver answers again");
+		counts.up = true;
+		return;
+	}
+	counts.failures++;
+	if (counts.up || logged_at == 0 || now - logged_at >= LOG_MS)
+	{
+		log_line(LOG_WARNING, "%s failed: %s (code %d) %.*s", what, why != NULL ? why : "it was refused", status,
+				 (int) (answer.len < 500 ? answer.len : 500), answer.bytes != NULL ? answer.bytes : "");
+		logged_at = now;
+	}
+	counts.up = false;
+}
+
+static void
+again_later(Exchange *exchange, void (*fire) (void *state), void *state)
+{
+	uint64_t	delay = exchange->delay < FIRST_DELAY_MS ? FIRST_DELAY_MS : exchange->delay;
+
+	exchange->delay = delay * 2 > LAST_DELAY_MS ? LAST_DELAY_MS : delay * 2;
+	if (exchange->retry_after > 0)
+		delay = (uint64_t) (exchange->retry_after > 30 ? 30 : exchange->retry_after) * 1000;
+	delay += arc4random_uniform((uint32_t) delay / 4 + 1);
+	loop_timer_start(&exchange->timer, delay, fire, state);
+}
+
+/* ---------- batches ---------- */
+
+static struct
+{
+	Exchange	exchange;
+	bool		busy;
+	uint64_t	number;
+	JsonText	items;			/* of the batch, in the arena */
+	JsonNode   *refused;		/* the places of items that are left out; NULL: none.  In keep. */
+	Arena		keep;
+}			delivery;
+
+static void delivered(void *state, int status, const char *why);
+
+static void
+deliver_again(void *state)
+{
+	delivery.busy = false;
+	receiver_look();
+}
+
+static void
+retry(void)
+{
+	arena_free(&delivery.exchange.arena);
+	again_later(&delivery.exchange, deliver_again, NULL);
+}
+
+/* The items without those that are left out. */
+static JsonText
+good_items(Arena *arena, JsonText items)
+{
+	JsonText	text = {arena_printf(arena, "[%.*s]", (int) items.len, items.bytes), items.len + 2};
+	JsonError	error;
+	JsonNode   *array = json_parse(arena, text.bytes, text.len, NULL, NULL, &error);
+	StrBuf		buf;
+	bool		first = true;
+
+	strbuf_init(&buf, arena);
+	for (size_t i = 0; array != NULL && i < array->u.array.count; i++)
+	{
+		bool		left_out = false;
+
+		for (size_t n = 0; n < delivery.refused->u.array.count; n++)
+			left_out = left_out || delivery.refused->u.array.items[n]->u.integer == (int64_t) i;
+		if (left_out)
+			continue;
+		if (!first)
+			strbuf_putc(&buf, ',');
+		first = false;
+		json_write(&buf, array->u.array.items[i]);
+	}
+	return (JsonText) {buf.bytes, buf.len};
+}
+
+/*
+ * Notes the items that a Status of code 400 refuses.  Places in it are those of the items that were sent.  False: it
+ * names none.
+ */
+static bool
+note_refused(JsonText answer)
+{
+	Arena	   *arena = &delivery.exchange.arena;
+	JsonError	error;
+	JsonNode   *status = json_parse(arena, answer.bytes, answer.len, NULL, NULL, &error);
+	JsonNode   *causes = status == NULL ? NULL : json_path(status, "details", "causes", NULL);
+	bool		found = false;
+
+	if (causes == NULL || causes->kind != JSON_KIND_ARRAY || delivery.refused != NULL)
+		return false;
+	arena_init(&delivery.keep);
+	delivery.refused = json_new_array(&delivery.keep);
+	for (size_t i = 0; i < causes->u.array.count; i++)
+	{
+		static const char prefix[] = "/items/";
+		const char *field = json_get_cstring(arena, causes->u.array.items[i], "field");
+		char	   *end;
+		unsigned long place;
+
+		if (field == NULL || strncmp(field, prefix, sizeof(prefix) - 1) != 0)
+			continue;
+		place = strtoul(field + sizeof(prefix) - 1, &end, 10);
+		if (end == field + sizeof(prefix) - 1)
+			continue;
+		json_append(&delivery.keep, delivery.refused, json_new_integer(&delivery.keep, (int64_t) place));
+		counts.rejected++;
+		found = true;
+		log_line(LOG_ERROR, "the receiver takes no such object, which is left out: %s: %s", field,
+				 json_get_cstring(arena, causes->u.array.items[i], "message"));
+	}
+	return found;
+}
+
+static void
+forget_refused(void)
+{
+	if (delivery.refused == NULL)
+		return;
+	delivery.refused = NULL;
+	arena_free(&delivery.keep);
+}
+
+static void
+delivered(void *state, int status, const char *why)
+{
+	Exchange   *exchange = &delivery.exchange;
+	JsonText	answer = {exchange->received.bytes, exchange->received.len};
+
+	note(status, "a batch", why, answer);
+	if (status == 200 && queue_done(delivery.number))
+	{
+		counts.batches++;
+		exchange->delay = 0;
+		forget_refused();
+		arena_free(&exchange->arena);
+		delivery.busy = false;
+		sources_go_on(delivery.number);
+		receiver_look();
+		return;
+	}
+	if (status == 409 && queue_new_stream())
+	{
+		counts.streams++;
+		log_line(LOG_WARNING, "the receiver does not know the stream: everything is compared");
+		sources_resync();
+	}
+	else if (status == 400 && note_refused(answer))
+		exchange->delay = 0;
+	retry();
+}
+
+void
+receiver_look(void)
+{
+	Arena	   *arena = &delivery.exchange.arena;
+	uint64_t	seq;
+	StrBuf		body;
+
+	if (delivery.busy)
+		return;
+	arena_init(arena);
+	if (!queue_front(arena, &delivery.number, &seq, &delivery.items))
+	{
+		arena_free(arena);
+		return;
+	}
+	delivery.busy = true;
+	if (delivery.refused != NULL)
+		delivery.items = good_items(arena, delivery.items);
+	strbuf_init(&body, arena);
+	strbuf_printf(&body, "{\"apiVersion\":\"forward/v1\",\"stream\":\"%s\",\"seq\":%llu,\"extraMetadata\":%s,\"items\":[",
+				  queue_stream(), (unsigned long long) seq, receiver.metadata);
+	strbuf_append(&body, delivery.items.bytes, delivery.items.len);
+	strbuf_puts(&body, "]}");
+	if (!post(&delivery.exchange, "/v1/forward/objects", (JsonText) {body.bytes, body.len}, delivered, NULL))
+		retry();
+}
+
+/* ---------- questions ---------- */
+
+struct ReceiverQuestion
+{
+	Exchange	exchange;
+	char	   *path;
+	char	   *body;
+	size_t		len;
+	void		(*answered) (void *state, JsonText body);
+	void	   *state;
+};
+
+static void question_send(void *state);
+
+static void
+question_done(void *state, int status, const char *why)
+{
+	ReceiverQuestion *question = state;
+	JsonText	answer = {question->exchange.received.bytes, question->exchange.received.len};
+
+	note(status, "a comparison", why, answer);
+	if (status != 200)
+	{
+		arena_free(&question->exchange.arena);
+		again_later(&question->exchange, question_send, question);
+		return;
+	}
+	question->answered(question->state, answer);
+	arena_free(&question->exchange.arena);
+	free(question->path);
+	free(question->body);
+	free(question);
+}
+
+static void
+question_send(void *state)
+{
+	ReceiverQuestion *question = state;
+
+	arena_init(&question->exchange.arena);
+	if (post(&question->exchange, question->path, (JsonText) {question->body, question->len}, question_done, question))
+		return;
+	arena_free(&question->exchange.arena);
+	again_later(&question->exchange, question_send, question);
+}
+
+ReceiverQuestion *
+receiver_ask(const char *path, JsonText body, void (*answered) (void *state, JsonText body), void *state)
+{
+	ReceiverQuestion *question = allocate(sizeof(*question));
+
+	question->path = strdup(path);
+	question->body = allocate(body.len + 1);
+	memcpy(question->body, body.bytes, body.len);
+	question->len = body.len;
+	question->answered = answered;
+	question->state = state;
+	if (question->path == NULL)
+		abort();
+	question_send(question);
+	return question;
+}
+
+ReceiverCounts
+receiver_counts(void)
+{
+	return counts;
+}
+
+void
+receiver_start(const Receiver *given)
+{
+	receiver = *given;
+}
