@@ -69,7 +69,8 @@ static const Flag flags[] =
 	{"batch-items", FLAG_INTEGER, &options.batch_items, "500", 1, 4000, "objects of a batch, at most"},
 	{"batch-bytes", FLAG_SIZE, &options.batch_bytes, "1048576", 1024, 16777216,
 	"bytes after which a batch ends; the receiver's --max-request-body-bytes must have room for one object more"},
-	{"ca-file", FLAG_FILE, &options.ca_file, "", 0, 0, "CAs of the receiver's certificate, PEM; without it, the system's"},
+	{"ca-file", FLAG_FILE, &options.ca_file, "", 0, 0,
+	"CAs of the receiver's certificate, PEM; without it, the system's"},
 	{"token-file", FLAG_FILE, &options.token_file, "", 0, 0,
 	"file with the token of add_sender(); read for each batch"},
 	{"client-certificate-file", FLAG_FILE, &options.certificate_file, "", 0, 0,
@@ -81,13 +82,14 @@ static const Flag flags[] =
 	"address of the plain port"},
 	{"metrics-port", FLAG_INTEGER, &config.metrics_port, "8080", 0, 65535,
 	"port for health and metrics, plain HTTP; 0 for none"},
-	{"v", FLAG_INTEGER, &config.verbosity, "0", 0, 10, "what is logged: 0 errors and how the start went, 1 also warnings"},
+	{"v", FLAG_INTEGER, &config.verbosity, "0", 0, 10,
+	"what is logged: 0 errors and how the start went, 1 also warnings"},
 };
 
 static const FlagSet flag_set = {
 	.program = "kube-reports-proxy forward",
-	.about = "Sends the objects of a cluster to a receiver (--forward-port of another kube-reports-proxy), each change\n"
-	"once and in order. What the receiver has not stored is in a queue on disk.",
+	.about = "Sends the objects of a cluster to a receiver (--forward-port of another kube-reports-proxy),\n"
+	"each change once and in order. What the receiver has not stored is in a queue on disk.",
 	.usage = "kube-reports-proxy forward --to=https://HOST:PORT --kinds=... --queue=DIRECTORY --token-file=FILE",
 	.flags = flags,
 	.count = sizeof(flags) / sizeof(flags[0]),

@@ -138,7 +138,8 @@ position_of(const char *kind)
 			return &queue.positions[i];
 	if (queue.count == MAX_KINDS)
 		abort();
-	queue.positions[queue.count] = (Position) {strdup(kind), strdup(""), NULL};
+	queue.positions[queue.count].kind = strdup(kind);
+	queue.positions[queue.count].version = strdup("");
 	return &queue.positions[queue.count++];
 }
 

@@ -264,8 +264,9 @@ receiver_look(void)
 	if (delivery.refused != NULL)
 		delivery.items = good_items(arena, delivery.items);
 	strbuf_init(&body, arena);
-	strbuf_printf(&body, "{\"apiVersion\":\"forward/v1\",\"stream\":\"%s\",\"seq\":%llu,\"extraMetadata\":%s,\"items\":[",
-				  queue_stream(), (unsigned long long) seq, receiver.metadata);
+	strbuf_printf(&body, "{\"apiVersion\":\"forward/v1\",\"stream\":\"%s\",\"seq\":%llu,", queue_stream(),
+				  (unsigned long long) seq);
+	strbuf_printf(&body, "\"extraMetadata\":%s,\"items\":[", receiver.metadata);
 	strbuf_append(&body, delivery.items.bytes, delivery.items.len);
 	strbuf_puts(&body, "]}");
 	if (!post(&delivery.exchange, "/v1/forward/objects", (JsonText) {body.bytes, body.len}, delivered, NULL))

@@ -24,6 +24,7 @@ sys.path.insert(0, str(HERE.parent / "http"))
 from client import EPHR, PARTIAL, PARTIAL_LIST, POLR, path_of, run, until  # noqa: E402
 from conftest import Stack, free_port, stack_command  # noqa: E402
 from fleet import register_compliance  # noqa: E402
+import forward  # noqa: E402
 
 SCALE = float(os.environ.get("BENCH_SCALE") or 1)
 WANTED = (os.environ.get("BENCH_ROWS") or "").split()
@@ -891,10 +892,14 @@ def bench_sizing(bench):
         note("MB of objects {:.1f}, log {:.1f}, results {:.1f}, history {:.1f}, counts {:.1f}".format(*sizes))
 
 
+def bench_forward(bench):
+    forward.measure(bench, row, scaled(10), free_port())
+
+
 BENCHMARKS = {"list": bench_list, "create": bench_create, "results": bench_results, "disk": bench_disk, "turnover": bench_turnover,
               "analytics": bench_analytics, "score": bench_score, "questions": bench_questions, "page": bench_page,
               "lookup": bench_lookup, "watch": bench_watch, "feed": bench_feed, "idle": bench_idle, "growth": bench_growth, "backlog": bench_backlog,
-              "sizing": bench_sizing}
+              "sizing": bench_sizing, "forward": bench_forward}
 
 
 def main():

@@ -125,7 +125,8 @@ def test_prune(receiver):
     assert answer.json == {"accepted": 31, "changed": 1, "pruned": 20, "cursor": "two:2"}
     assert receiver.count(cluster) == 81
     assert receiver.database.psql("SELECT count(*) FROM kube_reports_internal.forward_seen s "
-                                  f"JOIN kube_reports.cluster c ON c.id = s.cluster_id WHERE c.uid = '{cluster}'") == "0"
+                                  "JOIN kube_reports.cluster c ON c.id = s.cluster_id "
+                                  f"WHERE c.uid = '{cluster}'") == "0"
     # A run that was given up prunes nothing, and the run before it does not come back.
     assert receiver.post("results", batch(many[:1], 1, False, "three"), token).code == 200
     assert receiver.post("results", batch(many[:1], 1, True, "four"), token).json["pruned"] == 80
@@ -388,5 +389,6 @@ def test_the_same_batch_at_once(receiver):
     for thread in threads:
         thread.join()
     assert receiver.database.psql("SELECT count(*) FROM kube_reports_internal.change c "
-                                  "JOIN kube_reports_internal.lane l ON l.id = c.lane JOIN kube_reports.cluster k ON k.id = l.cluster_id "
+                                  "JOIN kube_reports_internal.lane l ON l.id = c.lane "
+                                  "JOIN kube_reports.cluster k ON k.id = l.cluster_id "
                                   f"WHERE k.uid = '{cluster}'") == "50"

@@ -361,15 +361,18 @@ DECLARE
 	removed		bigint;
 BEGIN
 	WITH report AS MATERIALIZED (
-		SELECT o.name, o.metadata, o.body::jsonb AS body, r.kept, r.gone
-		FROM kube_reports.object o CROSS JOIN LATERAL (
+		SELECT o.name, o.metadata, o.body, r.kept, r.gone
+		FROM (
+			-- Each document is parsed once.
+			SELECT o.name, o.metadata, o.body::jsonb AS body FROM kube_reports.object o
+			WHERE o.cluster_id = prune_scan.cluster_id AND o.resource_type = type_id AND o.namespace = ''
+				AND o.labels @> ARRAY[kube_reports_internal.scan_label(scan)]
+			OFFSET 0) o CROSS JOIN LATERAL (
 			SELECT jsonb_agg(x.value ORDER BY x.position) FILTER (WHERE x.here) AS kept,
 				count(*) FILTER (WHERE NOT x.here) AS gone
-			FROM (SELECT r.value, r.position, kube_reports_internal.result_key(o.body::jsonb#>>'{scope,name}',
-					o.body::jsonb#>>'{scope,kind}', r.value->>'rule') = ANY (seen) AS here
-				FROM jsonb_array_elements(o.body::jsonb->'results') WITH ORDINALITY r(value, position)) x) r
-		WHERE o.cluster_id = prune_scan.cluster_id AND o.resource_type = type_id AND o.namespace = ''
-			AND o.labels @> ARRAY[kube_reports_internal.scan_label(scan)]
+			FROM (SELECT r.value, r.position, kube_reports_internal.result_key(o.body#>>'{scope,name}',
+					o.body#>>'{scope,kind}', r.value->>'rule') = ANY (seen) AS here
+				FROM jsonb_array_elements(o.body->'results') WITH ORDINALITY r(value, position)) x) r
 	)
 	SELECT array_agg(r.name ORDER BY r.name) FILTER (WHERE r.kept IS NULL),
 			array_agg(r.metadata::text ORDER BY r.name) FILTER (WHERE r.kept IS NOT NULL),
