@@ -34,7 +34,7 @@ typedef struct Position
 {
 	char	   *kind;
 	char	   *version;
-	char	   *staged;		/* of the next batch; NULL: as version */
+	char	   *staged;			/* of the next batch; NULL: as version */
 } Position;
 
 static struct
@@ -453,7 +453,8 @@ queue_front(Arena *arena, uint64_t *number, uint64_t *seq, JsonText *items)
 	if (begin == NULL || text.len < 3)
 		return false;
 	begin += sizeof(key) - 1;
-	*items = (JsonText) {begin, (size_t) (text.bytes + text.len - begin) - strlen("]}\n")};
+	items->bytes = begin;
+	items->len = (size_t) (text.bytes + text.len - begin) - strlen("]}\n");
 	*number = queue.first;
 	*seq = queue.first - queue.base;
 	return true;

@@ -13,8 +13,8 @@ BATCH = 500
 SENDERS = 4
 WORDS = "The API server must not answer requests of clients that nobody has authenticated. " * 6
 
-PLAIN = """CREATE TABLE plain_result (cluster text, scan text, subject text, rule text, outcome text, severity text, body jsonb,
-    PRIMARY KEY (cluster, scan, subject, rule))"""
+PLAIN = """CREATE TABLE plain_result (cluster text, scan text, subject text, rule text, outcome text, severity text,
+    body jsonb, PRIMARY KEY (cluster, scan, subject, rule))"""
 INSERT = """INSERT INTO plain_result SELECT %s, %s, r->>'subject', r->>'rule', r->>'outcome', r->>'severity', r
     FROM jsonb_array_elements(%s::jsonb) r
     ON CONFLICT (cluster, scan, subject, rule) DO UPDATE SET outcome = excluded.outcome, severity = excluded.severity,
@@ -62,14 +62,14 @@ def measure(bench, row, scans, port):
                         psycopg2.connect(database.connection())))
 
     for name, changed in (("new", 0), ("unchanged", 0), ("a tenth changed", 10)):
-        bodies = [[json.dumps({"apiVersion": "forward/v1", "assessmentId": f"{name}-{scan}", "scan": {"name": f"scan-{scan}"},
-                               "seq": 1, "last": True, "prune": "scan", "results": results(f"scan-{scan}", changed)}).encode()
-                   for scan in range(scans)] for _ in senders]
+        bodies = [json.dumps({"apiVersion": "forward/v1", "assessmentId": f"{name}-{scan}", "seq": 1, "last": True,
+                              "prune": "scan", "scan": {"name": f"scan-{scan}"},
+                              "results": results(f"scan-{scan}", changed)}).encode() for scan in range(scans)]
         plain = [json.dumps(results(f"scan-{scan}", changed)) for scan in range(scans)]
 
         def forward(sender, bodies=bodies):
             api, token, _ = senders[sender]
-            for body in bodies[sender]:
+            for body in bodies:
                 answer = api.request("POST", "/v1/forward/results", body, {"Authorization": f"Bearer {token}"})
                 assert answer.code == 200, answer
 

@@ -1,17 +1,22 @@
 """/v1/forward/...: what senders of other clusters forward, their credentials, repeated batches (issue 19, Ingest)."""
 
+import contextlib
 import gzip
 import hashlib
 import json
 import os
 import pwd
+import re
+import signal
+import subprocess
 import threading
+import urllib.request
 import uuid
 
 import pytest
 
-from client import Api
-from conftest import free_port, stack_command
+from client import Api, run, until
+from conftest import TOP, free_port, stack_command
 
 SCAN = {"name": "ocp4-cis", "suite": "cis", "profile": "xccdf_org.ssgproject.content_profile_cis", "index": 7,
         "startTimestamp": "2026-01-05T01:00:00Z", "endTimestamp": "2026-01-05T01:06:10Z"}
@@ -392,3 +397,58 @@ def test_the_same_batch_at_once(receiver):
                                   "JOIN kube_reports_internal.lane l ON l.id = c.lane "
                                   "JOIN kube_reports.cluster k ON k.id = l.cluster_id "
                                   f"WHERE k.uid = '{cluster}'") == "50"
+
+
+# ---------- the page ----------
+
+def blocks(page, kind=""):
+    return [text for found, text in re.findall(r"^```(\w*)\n(.*?)^```$", page, flags=re.M | re.S) if found == kind]
+
+
+def test_page(receiver, tmp_path):
+    """Runs what docs/forwarding.md says, from the first grant to a running sender."""
+    page = (TOP / "docs" / "forwarding.md").read_text(encoding="utf-8")
+    scan, objects_batch, comparison = [json.loads(block) for block in blocks(page, "json")]
+    shells = [re.sub(r"\\\n +", "", block).removeprefix("$ ").strip().split("\n") for block in blocks(page)]
+    (grant, _), (add,), (curl, printed), (forward,) = shells
+    environment = {**os.environ, "PGHOST": receiver.database.directory, "PGUSER": "kube_reports_owner",
+                   "PGDATABASE": "kube_reports"}
+    (tmp_path / "scan.json").write_text(json.dumps(scan), encoding="utf-8")
+    (tmp_path / "ca.crt").write_bytes((TOP / receiver.pki / "ca.crt").read_bytes())
+
+    def shell(command):
+        return run(["/bin/bash", "-c", command.replace("127.0.0.1:6444", f"127.0.0.1:{receiver.port}")], cwd=tmp_path,
+                   env=environment).out.strip()
+
+    shell(grant)
+    shell(add)
+    token = (tmp_path / "east.token").read_text(encoding="ascii").strip()
+    assert shell(curl) == printed
+    cluster = re.search(r"add_sender\('([^']*)'", add).group(1)
+    assert receiver.results(cluster, "rule || ' ' || status || ' ' || (properties->>'control')") == \
+        "ocp4-api-server-anonymous-auth fail NIST-800-53: CM-6;CM-6(1)"
+    assert receiver.post("objects", objects_batch, token).json["changed"] == 1
+    assert receiver.post("sync", comparison, token).json == {"wanted": [], "surplus": [], "more": False}
+
+    metrics_port = free_port()
+    command = forward.replace("https://receiver.example.com:6444", f"https://127.0.0.1:{receiver.port}")
+    command = command.replace("/var/lib/kube-reports-forward", f"{tmp_path}/queue").replace(
+        "kube-reports-proxy", f"exec {receiver.database.directory}/dest/usr/bin/kube-reports-proxy", 1)
+    with subprocess.Popen(["/bin/bash", "-c", f"{command} --kubeconfig={receiver.proxy.kubeconfig()} "
+                           f"--metrics-bind-address=127.0.0.1 --metrics-port={metrics_port}"], cwd=tmp_path) as sender:
+        try:
+            def metrics():
+                assert sender.poll() is None
+                with contextlib.suppress(OSError):
+                    with urllib.request.urlopen(f"http://127.0.0.1:{metrics_port}/metrics", timeout=10) as answer:
+                        text = answer.read().decode()
+                        return "kube_reports_forward_watching 2\n" in text and text
+                return None
+            found = set(re.findall(r"^(kube_reports_forward_\w+) ", until(metrics, 30, "the watches"), flags=re.M))
+        finally:
+            sender.send_signal(signal.SIGTERM)
+        assert sender.wait(20) == 0
+    named = re.findall(r"^\| (`kube_reports_forward_.*?) \|", page, flags=re.M)
+    told = {"kube_reports_forward" + name.removeprefix("kube_reports_forward")
+            for row in named for name in re.findall(r"`(\w+)`", row)}
+    assert found == told
