@@ -5,6 +5,8 @@
  *
  *	  /v1/export/results, /v1/export/events						of the whole cluster
  *	  /v1/export/namespaces/<namespace>/results, .../events	of the reports in a namespace
+ *	  /v1/fleet/clusters, matrix, scores, score, drift, remediations, events
+ *															of the clusters that the proxy's role reads
  *
  * A request is authorized like any non-resource request: get on its path.  The
  * same path string decides what is served.

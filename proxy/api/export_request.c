@@ -14,14 +14,36 @@
 #include "engine/api/metadata.h"
 
 static const char prefix[] = "/v1/export/";
+static const char fleet_prefix[] = "/v1/fleet/";
 static const char namespaces[] = "namespaces/";
 
 /* What an export path asks for. */
 typedef struct ExportTarget
 {
-	const char *what;			/* results or events; a literal */
+	const char *what;			/* results, events or fleet/...; a literal */
+	bool		one_document;	/* may be asked for as JSON: it is small */
+	bool		events;
 	JsonText	namespace_name; /* bytes NULL: the whole cluster */
 } ExportTarget;
+
+/* The paths about a fleet, without the version. */
+static const char *const fleet_whats[] = {"fleet/clusters", "fleet/matrix", "fleet/scores", "fleet/score",
+"fleet/drift", "fleet/remediations", "fleet/events"};
+
+static bool
+fleet_target_of(const char *path, ExportTarget *target)
+{
+	for (size_t i = 0; i < sizeof(fleet_whats) / sizeof(fleet_whats[0]); i++)
+	{
+		if (strcmp(path + strlen("/v1/"), fleet_whats[i]) == 0)
+			target->what = fleet_whats[i];
+	}
+	if (target->what == NULL)
+		return false;
+	target->events = strcmp(target->what, "fleet/events") == 0;
+	target->one_document = !target->events;
+	return true;
+}
 
 static bool
 target_of(const char *path, ExportTarget *target)
@@ -29,6 +51,8 @@ target_of(const char *path, ExportTarget *target)
 	static const char *const whats[] = {"results", "events"};
 
 	*target = (ExportTarget) {0};
+	if (strncmp(path, fleet_prefix, sizeof(fleet_prefix) - 1) == 0)
+		return fleet_target_of(path, target);
 	if (strncmp(path, prefix, sizeof(prefix) - 1) != 0)
 		return false;
 	path += sizeof(prefix) - 1;
@@ -45,6 +69,7 @@ target_of(const char *path, ExportTarget *target)
 		if (strcmp(path, whats[i]) == 0)
 			target->what = whats[i];
 	}
+	target->events = target->what != NULL && strcmp(target->what, "events") == 0;
 	return target->what != NULL;
 }
 
@@ -64,14 +89,43 @@ typedef struct ExportFormat
 	const char *name;
 } ExportFormat;
 
-/* The first entry is the default. */
-static const ExportFormat formats[] = {
+typedef struct ExportFormats
+{
+	const ExportFormat *formats;	/* the first one is the default */
+	size_t		count;
+	const char *accepted;		/* for messages */
+	const char *names;
+} ExportFormats;
+
+static const ExportFormat line_formats[] = {
 	{"application/x-ndjson", "jsonl"},
 	{"application/jsonl", "jsonl"},
 	{"text/csv", "csv"},
 	{"application/*", "jsonl"},
 	{"text/*", "csv"},
 	{"*/*", "jsonl"},
+};
+
+static const ExportFormats of_lines = {
+	line_formats, sizeof(line_formats) / sizeof(line_formats[0]),
+	"only the following media types are accepted: application/x-ndjson, application/jsonl, text/csv",
+	"parameter \"format\" is neither \"jsonl\" nor \"csv\""
+};
+
+static const ExportFormat document_formats[] = {
+	{"application/json", "json"},
+	{"application/x-ndjson", "jsonl"},
+	{"application/jsonl", "jsonl"},
+	{"text/csv", "csv"},
+	{"application/*", "json"},
+	{"text/*", "csv"},
+	{"*/*", "json"},
+};
+
+static const ExportFormats of_documents = {
+	document_formats, sizeof(document_formats) / sizeof(document_formats[0]),
+	"only the following media types are accepted: application/json, application/x-ndjson, application/jsonl, text/csv",
+	"parameter \"format\" is none of \"json\", \"jsonl\" and \"csv\""
 };
 
 static const char *
@@ -97,14 +151,14 @@ range_weight(const char *range, size_t len)
 
 /* The format of an Accept header, or NULL when it allows none.  The highest weight wins, then the first range. */
 static const char *
-accepted_format(const char *accept)
+accepted_format(const ExportFormats *offered, const char *accept)
 {
 	const char *best = NULL;
 	double		best_weight = 0;
 
 	/* kube-apiserver treats an empty header like no header. */
 	if (accept == NULL || *skip_blanks(accept) == '\0')
-		return formats[0].name;
+		return offered->formats[0].name;
 	while (*accept != '\0')
 	{
 		size_t		len = strcspn(accept, ",");
@@ -112,12 +166,14 @@ accepted_format(const char *accept)
 		size_t		type_len = strcspn(range, ",; \t");
 		double		weight = range_weight(accept, len);
 
-		for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++)
+		for (size_t i = 0; i < offered->count; i++)
 		{
-			if (weight > best_weight && strlen(formats[i].media_type) == type_len &&
-				strncasecmp(formats[i].media_type, range, type_len) == 0)
+			const ExportFormat *format = &offered->formats[i];
+
+			if (weight > best_weight && strlen(format->media_type) == type_len &&
+				strncasecmp(format->media_type, range, type_len) == 0)
 			{
-				best = formats[i].name;
+				best = format->name;
 				best_weight = weight;
 			}
 		}
@@ -128,21 +184,24 @@ accepted_format(const char *accept)
 
 /* The requested format: the parameter, else the header.  When there is none: NULL, with *code and *why. */
 static const char *
-wanted_format(const Route *route, const char *accept, int *code, const char **why)
+wanted_format(const ExportFormats *offered, const Route *route, const char *accept, int *code, const char **why)
 {
 	const JsonText *parameter = route_parameter(route, "format");
 
 	if (parameter == NULL)
 	{
 		*code = 406;
-		*why = "only the following media types are accepted: application/x-ndjson, application/jsonl, text/csv";
-		return accepted_format(accept);
+		*why = offered->accepted;
+		return accepted_format(offered, accept);
 	}
 	*code = 400;
-	*why = "parameter \"format\" is neither \"jsonl\" nor \"csv\"";
-	if (json_text_is(*parameter, "jsonl"))
-		return "jsonl";
-	return json_text_is(*parameter, "csv") ? "csv" : NULL;
+	*why = offered->names;
+	for (size_t i = 0; i < offered->count; i++)
+	{
+		if (json_text_is(*parameter, offered->formats[i].name))
+			return offered->formats[i].name;
+	}
+	return NULL;
 }
 
 /* ---------- the filter ---------- */
@@ -156,7 +215,7 @@ single_key(JsonText key)
 {
 	static const char *const keys[] = {"format", "after", "exempted", "score_from", "score_to", "properties",
 		"since_from", "since_to",
-	"first_seen_from", "first_seen_to", "text", "from", "to"};
+	"first_seen_from", "first_seen_to", "text", "from", "to", "cluster_labels", "a", "b"};
 
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
 	{
@@ -221,22 +280,22 @@ JsonText
 export_request(Arena *arena, const Route *route, const char *accept, int *code, const char **why)
 {
 	const JsonText *after = route_parameter(route, "after");
-	const char *format = wanted_format(route, accept, code, why);
+	const char *format;
 	JsonNode   *request = json_new_object(arena);
 	JsonNode   *filter;
 	JsonText	text = {NULL, 0};
 	ExportTarget target;
 	StrBuf		buf;
 
+	target_of(route->path, &target);
+	format = wanted_format(target.one_document ? &of_documents : &of_lines, route, accept, code, why);
 	if (format == NULL)
 		return text;
 	*code = 400;
 	filter = query_filter(arena, route, why);
 	if (filter == NULL)
 		return text;
-	target_of(route->path, &target);
-	/* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): the route has such a path */
-	if (after != NULL && strcmp(target.what, "events") != 0)
+	if (after != NULL && !target.events)
 	{
 		*why = "parameter \"after\" is for events only";
 		return text;

@@ -380,8 +380,8 @@ def test_compliance_results(served):
     fixed["status"] = "PASS"
     assert api.put(path_of(CHECKS, NS, "ocp4-cis-audit"), fixed).code == 200
     assert api.delete(path_of(CHECKS, NS, "ocp4-cis-elsewhere")).code == 200
-    assert served.psql("SELECT rule, old_status, new_status FROM kube_reports.result_event WHERE old_status IS NOT NULL "
-                       "AND source = 'Compliance Operator' AND new_status = 'pass'") == "audit|fail|pass"
+    assert served.psql("SELECT rule, old_status, new_status FROM kube_reports.result_event WHERE old_status IS NOT "
+                       "NULL AND source = 'Compliance Operator' AND new_status = 'pass'") == "audit|fail|pass"
     assert served.psql("SELECT * FROM kube_reports.verify()") == ""
 
 

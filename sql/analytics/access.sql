@@ -105,7 +105,8 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION kube_reports.clusters(text)
 	IS 'the clusters that the caller sees and whose labels match a Kubernetes label selector, such as '
-		'env=prod,region in (eu,us): for conditions on the column cluster of any view. Raises 22023 for a wrong selector';
+		'env=prod,region in (eu,us): for conditions on the column cluster of any view. Raises 22023 for a wrong '
+		'selector';
 
 ---- incomplete data ----
 

@@ -524,10 +524,14 @@ BEGIN
 		filter := coalesce(asked->'filter', '{}');
 		format := asked->>'format';
 		only_namespace := asked->>'namespace';
-		IF filter ? 'cluster' THEN
-			RAISE EXCEPTION 'the filter has no member "cluster"' USING ERRCODE = 'invalid_parameter_value';
+		IF asked->>'what' IN ('results', 'events') AND filter ?| '{cluster,cluster_labels}' THEN
+			RAISE EXCEPTION 'the filter has no member "%"', CASE WHEN filter ? 'cluster' THEN 'cluster'
+				ELSE 'cluster_labels' END USING ERRCODE = 'invalid_parameter_value';
 		END IF;
-		IF asked->>'what' = 'results' THEN
+		IF asked->>'what' LIKE 'fleet/%' AND asked->>'what' <> 'fleet/events' THEN
+			SELECT p."cursor", p.body INTO next_cursor, body FROM kube_reports_internal.fleet_piece(served, caller,
+				asked->>'what', filter, format, "cursor") p;
+		ELSIF asked->>'what' = 'results' THEN
 			SELECT c.role, c.seal INTO owner FROM kube_reports_internal.caller c;
 			results := kube_reports_internal.read_filter(filter, owner.role, owner.seal);
 			results.clusters := ARRAY[served];
@@ -541,7 +545,9 @@ BEGIN
 			header := to_json(json_populate_record(NULL::kube_reports.exported_result, '{}'));
 		ELSE
 			events := kube_reports_internal.read_event_filter(filter);
-			events.clusters := ARRAY[served];
+			events.clusters := CASE asked->>'what' WHEN 'events' THEN ARRAY[served]
+				ELSE ARRAY(SELECT c FROM unnest(events.clusters) c
+					WHERE c = ANY (kube_reports_internal.fleet_scope(served, caller))) END;
 			IF only_namespace IS NOT NULL THEN
 				events.scope_clusters := '{}';
 				events.scope_namespace_clusters := ARRAY[served];
@@ -551,10 +557,12 @@ BEGIN
 				FROM kube_reports_internal.event_step(events, asked->>'after', step_rows, "cursor") s;
 			header := to_json(json_populate_record(NULL::kube_reports.exported_event, '{}'));
 		END IF;
-		body := kube_reports_internal.export_body(format, "cursor" IS NULL, lines, header);
+		IF body IS NULL THEN
+			body := kube_reports_internal.export_body(format, "cursor" IS NULL, lines, header);
+		END IF;
 		code := 200;
 		content_type := CASE format WHEN 'csv' THEN 'text/csv; charset=utf-8; header=present'
-			ELSE 'application/x-ndjson' END;
+			WHEN 'json' THEN 'application/json' ELSE 'application/x-ndjson' END;
 	EXCEPTION WHEN invalid_parameter_value THEN
 		GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT;
 		code := 400;
@@ -567,5 +575,6 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_export(uuid, text, text, kube_reports_internal.caller)
 	IS 'results or events of a cluster as JSON lines or CSV, piece by piece: call again with next_cursor until it is '
-		'null. request: {"what": "results" or "events", "format": "jsonl" or "csv", "namespace": the only one, '
-		'"filter": {}, "after": id of an event}';
+		'null. request: {"what": "results", "events" or "fleet/...", "format": "jsonl", "csv", or of a fleet "json", '
+		'"namespace": the only one, "filter": {}, "after": id of an event}. fleet/... is about the clusters of '
+		'fleet_scope()';
