@@ -1,6 +1,8 @@
 """docs/fleet.md: labels of clusters, questions about all of them, grants by label."""
 
+import base64
 import csv
+import hashlib
 import io
 import json
 import os
@@ -11,6 +13,7 @@ import pytest
 from client import run, sql_text
 from conftest import TOP
 from operators import check_result, compliance_crds, remediation
+from test_dashboard import Words
 
 PAGE = (TOP / "docs" / "fleet.md").read_text()
 EU, STAGING, US = (f"00000000-0000-4000-8000-0000000000f{number}" for number in (1, 2, 3))
@@ -207,6 +210,27 @@ def test_many_lines(granted):
         else:
             keys = [(line["policy"], line["rule"]) for line in lines]
             assert len(keys) == 5000 and keys == sorted(set(keys))
+
+
+def test_the_html(granted):
+    """Each cluster and what fails where, in HTML without scripts; texts are texts; a reader's page has what it sees"""
+    psql = granted.database.psql
+    psql(f"SELECT kube_reports.set_cluster_labels('{US}', {sql_text({'env': '<b>&prod'})})")
+    page = psql("SELECT kube_reports.fleet_html()")
+    words = Words(page)
+    assert words.elements["script"] == 0 and words.elements["table"] == 2 and words.elements["b"] == 0
+    for text in (*NAMES.values(), "env=<b>&prod", "NotApplied 1", "ocp4-cis", "Compliance Operator"):
+        assert text in words.texts, text
+    assert "2 clusters have" in words.texts and " not been seen for an hour." in words.texts
+    style = re.search("<style>(.*?)</style>", page, re.S).group(1)
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    assert f"style-src 'sha256-{digest}'" in page
+    psql("SELECT kube_reports.grant_clusters('team_eu', 'region=eu')")
+    own = Words(psql("SELECT kube_reports.fleet_html()", user="team_eu"))
+    assert "prod-eu" in own.texts and "staging" not in own.texts and "prod-us" not in own.texts
+    psql("SELECT kube_reports.revoke_reader('team_eu')")
+    empty = psql("""SELECT kube_reports.fleet_html('{"cluster_labels": "env=none"}')""")
+    assert "No cluster is known" in empty
 
 
 def test_the_commands_of_the_page(granted, tmp_path):

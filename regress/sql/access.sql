@@ -182,7 +182,12 @@ INSERT INTO public.regress_call VALUES
 	('dashboard_trends', $$kube_reports.dashboard() d, kube_reports_internal.dashboard_trends(d)$$),
 	('dashboard_clusters', $$kube_reports_internal.dashboard_clusters('{}')$$),
 	('dashboard_lists', $$kube_reports_internal.dashboard_lists('{}')$$),
-	('dashboard_page', $$kube_reports_internal.dashboard_page('{}')$$);
+	('dashboard_page', $$kube_reports_internal.dashboard_page('{}')$$),
+	('html_page', $$kube_reports_internal.html_page('h', 's', 'h', 'm', 'f')$$),
+	('fleet_numbers', $$kube_reports_internal.fleet_numbers('{}', NULL, NULL)$$),
+	('fleet_clusters', $$kube_reports_internal.fleet_clusters('{}')$$),
+	('fleet_table', $$kube_reports_internal.fleet_table('{}')$$),
+	('fleet_html', $$kube_reports.fleet_html()$$);
 CREATE FUNCTION public.regress_look(OUT object text, OUT hidden boolean, OUT shown boolean) RETURNS SETOF record
 	LANGUAGE plpgsql AS $$
 DECLARE

@@ -58,6 +58,17 @@ SELECT count(*) FROM kube_reports.search_results('{"cluster_labels": "=="}');
 \echo :LAST_ERROR_SQLSTATE
 SELECT count(*) FROM kube_reports.search_results('{"cluster_labels": null}');
 
+---- the page ----
+SELECT f->'count' AS clusters, f->'silent' AS silent, f->'policies' AS policies, f->'columns' AS columns,
+		f->'rows' AS rows,
+		f->'score'->>'score' AS score, jsonb_path_query_array(f, '$.clusters[*].failing') AS failing
+	FROM kube_reports_internal.fleet_numbers('{}', NULL, NULL) f;
+SELECT f->'count' AS clusters, f->'columns' AS columns, f->'rows'->0->'cells' AS cells
+	FROM kube_reports_internal.fleet_numbers('{"cluster_labels": "region=eu"}', NULL, NULL) f;
+SELECT length(kube_reports.fleet_html('{"cluster_labels": "env=none"}')) > 0 AS made;
+SELECT kube_reports.fleet_html('{"namespace": "shop"}');
+SELECT kube_reports.fleet_html('{}', '2026-02-01', '2026-01-01');
+
 ---- grants ----
 SELECT kube_reports.grant_clusters('regress_prod', 'env=prod'),
 	kube_reports.grant_clusters('regress_eu_team', 'region=eu'),

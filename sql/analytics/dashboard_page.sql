@@ -84,6 +84,7 @@ th:last-child, td:last-child { padding-right: 0; }
 .badge { display: inline-block; min-width: 3.1em; padding: 1px 8px; border-radius: 7px; border: 1.5px solid var(--rule); text-align: center; font-size: 13px; font-weight: 650; }
 .badge.critical { border-color: var(--critical); } .badge.high { border-color: var(--high); } .badge.medium { border-color: var(--medium); }
 .badge.low { border-color: var(--low); } .badge.other { border-color: var(--other); } .more { margin-top: 8px; }
+.scroll { overflow-x: auto; }
 .empty { color: var(--soft); padding: 22px 0 8px; text-align: center; }
 footer { color: var(--soft); font-size: 13px; padding-top: 18px; padding-bottom: 34px; overflow-wrap: anywhere; }
 footer p + p { margin-top: 6px; }
@@ -285,8 +286,9 @@ COMMENT ON FUNCTION kube_reports_internal.dashboard_clusters(jsonb)
 
 ---- the page ----
 
-CREATE FUNCTION kube_reports_internal.dashboard_page(shown jsonb) RETURNS text
-LANGUAGE sql STABLE PARALLEL SAFE
+CREATE FUNCTION kube_reports_internal.html_page(heading text, scope text, header text, main text, footer text)
+	RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT format($page$<!DOCTYPE html>
 <html lang="en">
@@ -296,17 +298,26 @@ BEGIN ATOMIC
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <meta name="referrer" content="no-referrer">
-<title>Policy reports: %2$s</title>
+<title>%7$s: %2$s</title>
 <style>%3$s</style>
 </head>
 <body>
-<header><h1>Policy reports</h1><p>%4$s</p></header>
+<header><h1>%7$s</h1><p>%4$s</p></header>
 <main>%5$s</main>
 <footer>%6$s</footer>
 </body>
 </html>
 $page$,
-		encode(sha256(convert_to(h.style, 'UTF8')), 'base64'), kube_reports_internal.html_text(h.scope, 200), h.style,
+		encode(sha256(convert_to(s.style, 'UTF8')), 'base64'), scope, s.style, header, main, footer, heading)
+	FROM (SELECT kube_reports_internal.dashboard_style() AS style) s;
+END;
+COMMENT ON FUNCTION kube_reports_internal.html_page(text, text, text, text, text)
+	IS 'a page of HTML with the style of the dashboard; all arguments are HTML';
+
+CREATE FUNCTION kube_reports_internal.dashboard_page(shown jsonb) RETURNS text
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT kube_reports_internal.html_page('Policy reports', kube_reports_internal.html_text(h.scope, 200),
 		concat_ws(' · ', '<bdi>' || kube_reports_internal.html_text(h.scope, 300) || '</bdi>',
 			'<bdi>' || kube_reports_internal.html_text(nullif(h.narrowed, ''), 300) || '</bdi>',
 			to_char((shown->>'from_day')::date, 'FMDD Mon YYYY') || ' to '
@@ -348,15 +359,14 @@ $page$,
 			to_char((shown->>'to_day')::date, 'FMDD Mon YYYY'),
 				to_char((shown->>'made_at')::timestamptz AT TIME ZONE 'UTC', 'FMDD Mon YYYY HH24:MI'),
 			kube_reports_internal.html_text(shown->>'reader', 63)))
-	FROM (SELECT kube_reports_internal.dashboard_style() AS style,
-			(shown#>>'{trend,-1,score}')::double precision AS score,
+	FROM (SELECT (shown#>>'{trend,-1,score}')::double precision AS score,
 			(SELECT jsonb_build_object('day', d->'day', 'score', d->'score')
 				FROM jsonb_array_elements(shown->'trend') WITH ORDINALITY e(d, n)
 				WHERE d->'score' <> 'null' ORDER BY n LIMIT 1) AS first,
 			(SELECT string_agg(CASE n WHEN '' THEN 'cluster scope' ELSE n END, ', ')
 				FROM unnest(kube_reports_internal.filter_strings(shown->'filter', 'namespace')) n) AS namespaces,
 			array_to_string(kube_reports_internal.filter_strings(shown->'filter', 'source'), ', ') AS sources) g,
-		LATERAL (SELECT g.style, g.score,
+		LATERAL (SELECT g.score,
 			shown#>>'{trend,-1,pass}' IS NOT NULL OR shown->'oldest' <> '[]' AS some,
 			CASE WHEN (shown->>'clusters')::bigint BETWEEN 1 AND 3
 				THEN array_to_string(ARRAY(SELECT jsonb_array_elements_text(shown->'cluster_names')), ', ')

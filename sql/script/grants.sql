@@ -76,7 +76,7 @@ AS $$
 				'chart_top', 'chart_path', 'chart_trend',
 			'chart_spark', 'chart_bar', 'chart_ring', 'dashboard_style', 'dashboard_tiles', 'dashboard_trends',
 				'dashboard_clusters', 'dashboard_lists',
-			'dashboard_page')
+			'dashboard_page', 'html_page', 'fleet_numbers', 'fleet_clusters', 'fleet_table', 'fleet_html')
 $$;
 COMMENT ON FUNCTION kube_reports_internal.reader_objects()
 	IS 'what readers may select from and execute, as GRANT names it';
