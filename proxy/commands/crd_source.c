@@ -215,14 +215,14 @@ crd_set_add_path(CrdSet *set, Arena *arena, const char *path, const char *group)
 {
 	struct stat status;
 
-	if (strcmp(path, "-") != 0 && stat(path, &status) != 0)
+	if (strcmp(path, "-") == 0)
+		return add_file(set, arena, path, group);
+	if (stat(path, &status) != 0)
 	{
 		command_error("%s: %s", path, strerror(errno));
 		return false;
 	}
-	if (strcmp(path, "-") != 0 && S_ISDIR(status.st_mode))
-		return add_directory(set, arena, path, group);
-	return add_file(set, arena, path, group);
+	return S_ISDIR(status.st_mode) ? add_directory(set, arena, path, group) : add_file(set, arena, path, group);
 }
 
 /* ---------- kube-apiserver ---------- */
