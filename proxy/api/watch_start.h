@@ -28,7 +28,7 @@ typedef struct WatchStart
 } WatchStart;
 
 /*
- * The call that asks for the start of a watch.  NULL when the request cannot be answered: then the answer has been sent.
+ * The call that asks for the start of a watch.  NULL when the request is refused: then the answer has been sent.
  */
 extern PgCall *watch_call(Exchange *exchange);
 

@@ -76,14 +76,17 @@ const PgStatementText pg_statements[PG_STATEMENT_COUNT] = {
 		"SELECT * FROM kube_reports_internal.api_changes($1::uuid, $2::int4, $3::int8, $4::text[], $5::int4)",
 	9, false, false, true},
 	[PG_READ_OBJECT] = {"read_object",
-		"SELECT * FROM kube_reports_internal.api_read_object($1::uuid, $2::text, $3::text, $4::text, $5::text, $6::text, "
+		"SELECT * FROM kube_reports_internal.api_read_object($1::uuid, $2::text, $3::text, $4::text, $5::text, "
+		"$6::text, "
 	"$7::int8)", 8, true, false, true},
 	[PG_READ_LIST] = {"read_list",
-		"SELECT * FROM kube_reports_internal.api_read_list($1::uuid, $2::text, $3::text, $4::text, $5::text, $6::int4 = 1, "
+		"SELECT * FROM kube_reports_internal.api_read_list($1::uuid, $2::text, $3::text, $4::text, $5::text, "
+		"$6::int4 = 1, "
 		"$7::text, $8::text[], $9::text, $10::text, $11::int8, $12::int8, $13::int8, $14::int4 = 1, $15::int4 = 1, "
 	"$16::text, $17::text, $18::int8, $19::text)", 11, true, false, false},
 	[PG_READ_WATCH] = {"read_watch",
-		"SELECT * FROM kube_reports_internal.api_read_watch($1::uuid, $2::text, $3::text, $4::text, $5::text, $6::int8, "
+		"SELECT * FROM kube_reports_internal.api_read_watch($1::uuid, $2::text, $3::text, $4::text, $5::text, "
+		"$6::int8, "
 	"$7::int4 = 1)", 8, true, false, true},
 	[PG_READ_CHANGES] = {"read_changes",
 		"SELECT * FROM kube_reports_internal.api_read_changes($1::uuid, $2::int4, $3::int8, $4::int4 = 1, $5::int4)",

@@ -1,5 +1,5 @@
 """
-Reads of both variants: the proxy plans and renders them for the variant in SQL, and answers with the bytes of the variant in C.
+Reads of both variants: for the variant in SQL the proxy plans and renders, and answers with the bytes of the C variant.
 
 The reports are written in the variant in C, and their rows copied into a database of the other variant.
 """

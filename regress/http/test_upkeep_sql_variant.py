@@ -27,8 +27,8 @@ DERIVED = {
     "texts": """
         SELECT c.id, c.source, c.policy, c.rule, c.category, c.severity FROM kube_reports_internal.criterion c
         UNION ALL SELECT s.id, s.api_version, s.kind, s.namespace, s.name, s.uid FROM kube_reports_internal.subject s
-        UNION ALL SELECT d.id, d.message, d.properties::text, d.exceptions::text, '', '' FROM kube_reports_internal.detail d
-        """,
+        UNION ALL SELECT d.id, d.message, d.properties::text, d.exceptions::text, '', ''
+            FROM kube_reports_internal.detail d""",
     "counts": """
         SELECT r.namespace, r.criterion, r.kind, r.status::text, r.native_status, r.count
         FROM kube_reports_internal.rollup r WHERE r.count <> 0""",
@@ -249,8 +249,8 @@ def test_policies_of_pending(servers):
         server.psql(f"SELECT kube_reports.set_aggregation('{CLUSTER}', policy_reports => 'resource', \"group\" => "
                     f"'wgpolicyk8s.io'); DELETE FROM kube_reports_internal.aggregation_queue;"
                     f"SELECT kube_reports.set_active_policies('{CLUSTER}', '[]')")
-        assert server.rows("SELECT q.stage::text, q.namespace, q.key FROM kube_reports_internal.aggregation_queue q") == [
-            ("r", "shop", "waits")], server.variant
+        waiting = server.rows("SELECT q.stage::text, q.namespace, q.key FROM kube_reports_internal.aggregation_queue q")
+        assert waiting == [("r", "shop", "waits")], server.variant
         server.psql(f"SELECT kube_reports.set_active_policies('{CLUSTER}', NULL);"
                     f"SELECT kube_reports.set_aggregation('{CLUSTER}', policy_reports => 'off');"
                     "DELETE FROM kube_reports_internal.aggregation_queue; DELETE FROM kube_reports.object")

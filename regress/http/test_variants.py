@@ -24,8 +24,8 @@ EXCEPTION WHEN OTHERS THEN
 END
 $$;
 """
-HOSTILE = ["", " ", "\t", "a", "Pod", "v1", "é", "日本", "\ufffd", "\U0001f600", "a" * 64, "x" * 254, "=", "a=b", "'", "\\",
-           "\"", "none", "all", "fail", "pass", "%", "{}", "a/b", "\u2028", "ſ", "ı", "K"]
+HOSTILE = ["", " ", "\t", "a", "Pod", "v1", "é", "日本", "\ufffd", "\U0001f600", "a" * 64, "x" * 254, "=", "a=b", "'",
+           "\\", "\"", "none", "all", "fail", "pass", "%", "{}", "a/b", "\u2028", "ſ", "ı", "K"]
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,8 @@ class Writer:
                 parts.append(c)
         if self.random.random() < 0.02:
             parts.insert(self.random.randint(0, len(parts)), self.random.choice(
-                ["\\u0000", "\\ud800", "\\uDC00", "\\ud83d\\ude00", "\\\\u0000", "\\\\\\u0000", "\\udc00\\ud800", "\\/"]))
+                ["\\u0000",
+                 "\\ud800", "\\uDC00", "\\ud83d\\ude00", "\\\\u0000", "\\\\\\u0000", "\\udc00\\ud800", "\\/"]))
         return '"' + "".join(parts) + '"'
 
     def text(self, value):
@@ -179,7 +180,8 @@ class Maker:
                                                          for _ in range(self.random.randrange(1, 4))])})}
 
     def path(self):
-        pieces = [".a", ".a.b", "['a']", "['a.b']", "[0]", "[-1]", "[1:2]", "[::2]", "[::0]", "[*]", ".*", "[]", "[a]", "[,]",
+        pieces = [".a", ".a.b", "['a']", "['a.b']", "[0]", "[-1]", "[1:2]", "[::2]", "[::0]", "[*]", ".*", "[]",
+                  "[a]", "[,]",
                   "[?(@.a==\"b\")]", "[?(@.a)]", "[?(@.a=='b)')]", "[?(@.a==1.5)]", "[?(@.a=1)]", "[?(@.a>true)]", "..",
                   " ", "@", "$", ".", "\\.", "é", "\n", "]", "[", ",", "{", "[?(@.a==\"\\n\")]", "[?(@.a=='\\q')]", "x",
                   "[?(1==@.a)]", "[?(\"x\"==@.a[?(@.b)])]", "[?()]", "\v"]
@@ -229,8 +231,8 @@ class Maker:
         ])() for _ in range(self.random.randrange(1, 4)))
 
     def fields(self):
-        pieces = ["metadata.name", "metadata.namespace", "=", "==", "!=", ",", "a", "b", "\\", "\\,", "\\=", "\\\\", "é",
-                  "\\é", "spec.x", " ", "\n"]
+        pieces = ["metadata.name", "metadata.namespace", "=", "==", "!=", ",", "a", "b", "\\", "\\,", "\\=", "\\\\",
+                  "é", "\\é", "spec.x", " ", "\n"]
         if self.random.random() < 0.5:
             return "".join(self.random.choices(pieces, k=self.random.randrange(9)))
         return ",".join(f"metadata.name{self.random.choice(['', 'space'])}{self.random.choice(['=', '==', '!='])}"
@@ -311,7 +313,8 @@ def test_same_values(servers, name):
     calls = [[f"({expression})" if expression.startswith("SELECT") else expression, arguments(maker)]
              for _ in range(COUNT)]
     ours, others = (server.attempt(calls) for server in servers)
-    different = [(call[1], mine, other) for call, mine, other in zip(calls, ours, others) if value(mine) != value(other)]
+    different = [(call[1], mine, other) for call, mine, other in zip(calls, ours, others)
+                 if value(mine) != value(other)]
     assert not different, f"{len(different)} of {len(calls)}: C says {different[0][1]}, SQL says {different[0][2]} " \
                           f"of {different[0][0]}"
     answered = sum(answer.startswith("=") for answer in ours)
@@ -329,9 +332,9 @@ def test_same_rights(servers, user):
 
 
 CRDS = sorted([*TOP.glob("sql/crds/*.json"), *TOP.glob("regress/crds/**/*.json")])
-BROKEN = [["spec", "group"], ["spec", "names"], ["spec", "names", "plural"], ["spec", "names", "kind"], ["spec", "scope"],
-          ["spec", "versions"], ["spec", "versions", 0, "name"], ["spec", "versions", 0, "schema"], ["metadata", "name"],
-          ["spec", "versions", 0, "schema", "openAPIV3Schema", "type"]]
+BROKEN = [["spec", "group"], ["spec", "names"], ["spec", "names", "plural"], ["spec", "names", "kind"],
+          ["spec", "scope"], ["spec", "versions"], ["spec", "versions", 0, "name"], ["spec", "versions", 0, "schema"],
+          ["metadata", "name"], ["spec", "versions", 0, "schema", "openAPIV3Schema", "type"]]
 
 
 def broken(crd, path, value):
@@ -348,7 +351,7 @@ def broken(crd, path, value):
 
 
 def test_same_definitions(servers):
-    """Both take the same CustomResourceDefinitions and refuse the same; of a schema proxies make what the engine makes"""
+    """Both take and refuse the same CustomResourceDefinitions; of schemas proxies make what the engine makes"""
     crds = [json.loads(path.read_text(encoding="utf-8")) for path in CRDS]
     crds = [crd for crd in crds if isinstance(crd, dict) and crd.get("kind") == "CustomResourceDefinition"]
     assert crds

@@ -289,10 +289,12 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_read_watch(uuid, text, text, text, text, bigint, boolean,
 	kube_reports_internal.caller)
-	IS 'where a watch starts (at_version null: now), and with initial_events a cursor for api_read_list(); lane null: the '
+	IS 'where a watch starts (at_version null: now), and with initial_events a cursor for api_read_list(); lane '
+		'null: the '
 		'body is all, a Status, or with code 200 an ERROR event for a version that is too old';
 
-CREATE FUNCTION kube_reports_internal.api_read_changes(cluster uuid, lane integer, after_version bigint, needs_body boolean,
+CREATE FUNCTION kube_reports_internal.api_read_changes(cluster uuid, lane integer, after_version bigint,
+	needs_body boolean,
 	max_rows integer,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
 		OUT version bigint, OUT operation "char", OUT namespace_name text, OUT name text, OUT at timestamptz,

@@ -114,7 +114,8 @@ BEGIN ATOMIC
 	FROM labelled l;
 END;
 COMMENT ON FUNCTION kube_reports_internal.changes_between(integer, integer, integer, bigint, integer)
-	IS 'the changes of a lane after a version, 4 MB or max_rows of them: with the state after each (of D: the last one) '
+	IS 'the changes of a lane after a version, 4 MB or max_rows of them: with the state after each (of D: the last '
+		'one) '
 		'and the state before, which watchers may need where shows_old';
 
 CREATE FUNCTION kube_reports_internal.api_changes(cluster uuid, lane integer, after_version bigint,

@@ -15,8 +15,8 @@ RETURN CASE WHEN strpos(document, '\u') = 0 OR document !~ '\\u(0000|[dD][89a-fA
 			'((?:[^\\]|\\[^u]|\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\u(?!0000|[dD][89a-fA-F])....)+)|\\u....', 'g')
 			WITH ORDINALITY p(found, n))::json END;
 COMMENT ON FUNCTION kube_reports_internal.sql_readable(text, text)
-	IS 'a document that json and jsonb can read: an escaped NUL and halves of surrogate pairs become U+FFFD, or what is '
-		'given instead';
+	IS 'a document that json and jsonb can read: an escaped NUL and halves of surrogate pairs become U+FFFD, or what '
+		'is given instead';
 
 CREATE FUNCTION kube_reports_internal.sql_has_nul(document text) RETURNS boolean
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
@@ -172,7 +172,8 @@ BEGIN ATOMIC
 			THEN coalesce(kube_reports_internal.sql_integer(e.item#>>'{timestamp,seconds}'), 0) ELSE 0 END,
 		CASE WHEN resource IS NULL THEN e.item::text ELSE (e.item::jsonb || jsonb_build_object('resources',
 			jsonb_build_array(kube_reports_internal.sql_readable(resource))))::text END
-	FROM (SELECT kube_reports_internal.sql_summary_place(kube_reports_internal.sql_readable(body))->'results' AS list) l,
+	FROM (SELECT kube_reports_internal.sql_summary_place(
+			kube_reports_internal.sql_readable(body))->'results' AS list) l,
 		json_array_elements(CASE json_typeof(l.list) WHEN 'array' THEN l.list ELSE '[]' END)
 			WITH ORDINALITY e(item, n)
 	WHERE json_typeof(e.item) = 'object'

@@ -50,8 +50,8 @@ BEGIN
 		RAISE EXCEPTION 'the engine that reads documents runs in the proxy, and not in this database'
 			USING ERRCODE = 'feature_not_supported',
 				DETAIL = 'The extension is installed in its SQL variant.',
-				HINT = 'Send the request to a proxy. Results that are not made yet are made by a proxy''s upkeep: see the '
-					'view kube_reports.pending.';
+				HINT = 'Send the request to a proxy. Results that are not made yet are made by a proxy''s upkeep: see '
+					'the view kube_reports.pending.';
 	END IF;
 	SELECT * INTO known FROM kube_reports_internal.sql_answer a
 		WHERE a.backend = pg_backend_pid() AND a.question = hash;
@@ -124,8 +124,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.sql_ask_time(bigint, text, text, text)
-	IS 'evaluated_at() by the engine; null while there is no answer, and where nobody can be asked: upkeep sets the time '
-		'later';
+	IS 'evaluated_at() by the engine; null while there is no answer, and where nobody can be asked: upkeep sets the '
+		'time later';
 
 -- Of a write that has no answer yet nothing is stored: code -1.  The status is text in JSON.
 CREATE FUNCTION kube_reports_internal.sql_ask_write(question json,
@@ -152,4 +152,5 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.sql_ask_write(json)
-	IS 'what the engine decides on a write, as write_admit() and write_decide() say it; code -1 while there is no answer';
+	IS 'what the engine decides on a write, as write_admit() and write_decide() say it; code -1 while there is no '
+		'answer';

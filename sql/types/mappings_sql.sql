@@ -203,8 +203,8 @@ DECLARE
 BEGIN
 	errors := ARRAY(SELECT format('%s: Forbidden: mappings have no such member', m.key)
 			FROM jsonb_object_keys(mapping) m(key) WHERE m.key <> ALL (columns || '{properties,subjects}'::text[]))
-		|| ARRAY(SELECT format('%s: Required value: a mapping says where the results, their policies and their statuses '
-				'stand', r.key) FROM unnest('{list,policy,status}'::text[]) r(key) WHERE NOT mapping ? r.key)
+		|| ARRAY(SELECT format('%s: Required value: a mapping says where the results, their policies and their '
+				'statuses stand', r.key) FROM unnest('{list,policy,status}'::text[]) r(key) WHERE NOT mapping ? r.key)
 		|| ARRAY(SELECT e.error FROM unnest(columns) c(key), LATERAL unnest(kube_reports_internal.sql_source_errors(
 			mapping->c.key, c.key, false, c.key = 'status')) e(error) WHERE mapping ? c.key);
 	-- The list stands in the document: none of its paths starts with a dot.

@@ -48,7 +48,8 @@ CREATE FUNCTION kube_reports_internal.sql_makes_rules(rules jsonb) RETURNS boole
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 BEGIN ATOMIC
 	WITH rule AS MATERIALIZED (
-		SELECT kube_reports_internal.sql_object(e.item) AS rule, kube_reports_internal.sql_object(e.item->'mutate') AS mutate
+		SELECT kube_reports_internal.sql_object(e.item) AS rule,
+			kube_reports_internal.sql_object(e.item->'mutate') AS mutate
 		FROM jsonb_array_elements(rules) e(item)
 	), description AS MATERIALIZED (
 		SELECT d.d FROM rule r, LATERAL (
@@ -58,10 +59,12 @@ BEGIN ATOMIC
 	)
 	SELECT NOT EXISTS (SELECT FROM rule r WHERE kube_reports_internal.sql_object(r.rule->'generate') <> '{}'
 				OR coalesce(kube_reports_internal.sql_string(r.mutate->'patchesJson6902'), '') <> ''
-				OR EXISTS (SELECT FROM jsonb_array_elements(kube_reports_internal.sql_array(r.mutate->'foreach')) f(item)
+				OR EXISTS (SELECT
+					FROM jsonb_array_elements(kube_reports_internal.sql_array(r.mutate->'foreach')) f(item)
 					WHERE coalesce(kube_reports_internal.sql_string(
 						kube_reports_internal.sql_object(f.item)->'patchesJson6902'), '') <> ''))
-		AND NOT EXISTS (SELECT FROM description d WHERE coalesce(kube_reports_internal.sql_string(d.d->'name'), '') <> ''
+		AND NOT EXISTS (SELECT FROM description d
+			WHERE coalesce(kube_reports_internal.sql_string(d.d->'name'), '') <> ''
 				OR kube_reports_internal.sql_array(d.d->'names') <> '[]'
 				OR kube_reports_internal.sql_is_present(d.d->'selector')
 				OR kube_reports_internal.sql_is_present(d.d->'annotations')
@@ -105,7 +108,8 @@ BEGIN
 	RETURN made;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.sql_made_name(text) IS 'the name of a generated rule, cut where it is too long';
+COMMENT ON FUNCTION kube_reports_internal.sql_made_name(text)
+	IS 'the name of a generated rule, cut where it is too long';
 
 CREATE FUNCTION kube_reports_internal.sql_policy_rules(policy jsonb, marked jsonb) RETURNS text[]
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE

@@ -31,8 +31,8 @@ BEGIN
 		errors := errors || kube_reports_internal.sql_field_error('spec.names.plural', names->'plural',
 			'must be a lowercase RFC 1035 label');
 	END IF;
-	IF coalesce((lower(kube_reports_internal.sql_string(names->'kind') COLLATE "C")) !~ '^[a-z]([-a-z0-9]{0,57}[a-z0-9])?$',
-			true) THEN
+	IF coalesce((lower(kube_reports_internal.sql_string(names->'kind') COLLATE "C"))
+			!~ '^[a-z]([-a-z0-9]{0,57}[a-z0-9])?$', true) THEN
 		errors := errors || kube_reports_internal.sql_field_error('spec.names.kind', names->'kind',
 			'must be an RFC 1035 label, but for its case');
 	END IF;
@@ -47,7 +47,8 @@ BEGIN
 	IF kube_reports_internal.sql_array(spec->'versions') = '[]' THEN
 		RETURN errors || 'spec.versions: Required value: must have at least one version'::text;
 	END IF;
-	FOR version IN SELECT kube_reports_internal.sql_object(v.value) AS value, format('spec.versions[%s]', v.n - 1) AS place
+	FOR version IN SELECT kube_reports_internal.sql_object(v.value) AS value,
+			format('spec.versions[%s]', v.n - 1) AS place
 		FROM jsonb_array_elements(spec->'versions') WITH ORDINALITY v(value, n) ORDER BY v.n
 	LOOP
 		IF coalesce((kube_reports_internal.sql_string(version.value->'name') COLLATE "C") !~ label, true) THEN
@@ -64,7 +65,8 @@ BEGIN
 	END LOOP;
 	IF (SELECT count(*) FROM jsonb_array_elements(spec->'versions') v(value)
 			WHERE kube_reports_internal.sql_object(v.value)->'storage' = 'true') <> 1 THEN
-		errors := errors || 'spec.versions: Invalid value: must have exactly one version marked as storage version'::text;
+		errors := errors
+			|| 'spec.versions: Invalid value: must have exactly one version marked as storage version'::text;
 	END IF;
 	RETURN errors;
 END
@@ -75,8 +77,9 @@ COMMENT ON FUNCTION kube_reports_internal.sql_crd_errors(jsonb)
 -- General availability comes before beta and alpha, and a higher number before a lower one; other names come last.
 CREATE FUNCTION kube_reports_internal.sql_version_rank(name text) RETURNS numeric[]
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-RETURN (SELECT CASE WHEN v.parts IS NULL THEN '{9,0,0}' ELSE ARRAY[CASE v.parts[2] WHEN 'alpha' THEN 2 WHEN 'beta' THEN 1
-		ELSE 0 END, -v.parts[1]::numeric, -coalesce(v.parts[3], '0')::numeric] END
+RETURN (SELECT CASE WHEN v.parts IS NULL THEN '{9,0,0}'
+	ELSE ARRAY[CASE v.parts[2] WHEN 'alpha' THEN 2 WHEN 'beta' THEN 1 ELSE 0 END, -v.parts[1]::numeric,
+		-coalesce(v.parts[3], '0')::numeric] END
 	FROM (SELECT regexp_match(name, '^v([1-9][0-9]{0,17})(?:(alpha|beta)([1-9][0-9]{0,17}))?$') AS parts) v);
 COMMENT ON FUNCTION kube_reports_internal.sql_version_rank(text)
 	IS 'the order of versions of a type: the one that clients prefer comes first';

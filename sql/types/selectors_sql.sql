@@ -9,7 +9,8 @@
 -- Names are compared by their bytes, and ranges of a bracket are those of ASCII: hence COLLATE "C".
 CREATE FUNCTION kube_reports_internal.sql_label_key(key text) RETURNS boolean
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-RETURN (key COLLATE "C") ~ '^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$'
+RETURN (key COLLATE "C") ~ ('^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?'
+		'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$')
 	AND octet_length(split_part(key, '/', -1)) <= 63
 	AND (strpos(key, '/') = 0 OR octet_length(split_part(key, '/', 1)) <= 253);
 COMMENT ON FUNCTION kube_reports_internal.sql_label_key(text) IS 'whether a text can be the key of a label';
@@ -160,8 +161,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.sql_label_selector(text)
-	IS 'the requirements of a label selector, in its order: key, operator (in, notin, present, absent, <, >) and values '
-		'of each; raises 22023 when it is none';
+	IS 'the requirements of a label selector, in its order: key, operator (in, notin, present, absent, <, >) and '
+		'values of each; raises 22023 when it is none';
 
 -- Most selectors in use only ask for equal labels: those need no compilation.
 CREATE FUNCTION kube_reports.matches_labels(terms text[], label_selector text) RETURNS boolean

@@ -92,13 +92,15 @@ BEGIN
 	IF jsonb_typeof(value) = 'null' AND schema->'nullable' = 'true' THEN
 		RETURN;
 	ELSIF NOT kube_reports_internal.sql_has_type(value, schema) THEN
-		errors := errors || kube_reports_internal.sql_field_error(path, value, format('%s in body must be of type %s: %s',
-			path, coalesce(schema->>'type', 'integer or string'), to_json(jsonb_typeof(value))));
+		errors := errors || kube_reports_internal.sql_field_error(path, value,
+			format('%s in body must be of type %s: %s', path,
+				coalesce(schema->>'type', 'integer or string'), to_json(jsonb_typeof(value))));
 		RETURN;
 	END IF;
 	IF jsonb_typeof(schema->'enum') = 'array' AND NOT schema->'enum' @> jsonb_build_array(value) THEN
 		errors := errors || format('%s: Unsupported value: %s: supported values: %s', path, value,
-			(SELECT string_agg(e.value::text, ', ' ORDER BY e.value) FROM jsonb_array_elements(schema->'enum') e(value)));
+			(SELECT string_agg(e.value::text, ', ' ORDER BY e.value)
+				FROM jsonb_array_elements(schema->'enum') e(value)));
 	END IF;
 	CASE jsonb_typeof(value)
 		WHEN 'number' THEN
@@ -142,7 +144,8 @@ BEGIN
 			made := '{}';
 			FOR part IN SELECT m.key, m.value, CASE WHEN properties ? m.key THEN properties->m.key
 					WHEN jsonb_typeof(additional) = 'object' THEN additional
-					WHEN keeps OR additional = 'true' THEN '{"x-kubernetes-preserve-unknown-fields": true}' END AS schema
+					WHEN keeps OR additional = 'true'
+						THEN '{"x-kubernetes-preserve-unknown-fields": true}' END AS schema
 				FROM jsonb_each(value) m
 			LOOP
 				CONTINUE WHEN part.schema IS NULL;
@@ -180,17 +183,18 @@ BEGIN
 		errors := errors || 'metadata.name: Required value: name or generateName is required'::text;
 	ELSIF (name COLLATE "C") !~ subdomain OR octet_length(name) > 253 THEN
 		errors := errors || kube_reports_internal.sql_field_error('metadata.name', metadata->'name',
-			'a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, ''-'' or ''.'', and must '
-			'start and end with an alphanumeric character');
+			'a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, ''-'' or ''.'', and '
+			'must start and end with an alphanumeric character');
 	END IF;
 	IF namespaced AND coalesce(namespace, '') = '' THEN
 		errors := errors || 'metadata.namespace: Required value'::text;
 	ELSIF NOT namespaced AND coalesce(namespace, '') <> '' THEN
 		errors := errors || 'metadata.namespace: Forbidden: not allowed on this type'::text;
-	ELSIF namespaced AND ((namespace COLLATE "C") !~ '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$' OR octet_length(namespace) > 63) THEN
+	ELSIF namespaced AND ((namespace COLLATE "C") !~ '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$'
+			OR octet_length(namespace) > 63) THEN
 		errors := errors || kube_reports_internal.sql_field_error('metadata.namespace', metadata->'namespace',
-			'a lowercase RFC 1123 label must consist of lower case alphanumeric characters or ''-'', and must start and '
-			'end with an alphanumeric character');
+			'a lowercase RFC 1123 label must consist of lower case alphanumeric characters or ''-'', and must start '
+			'and end with an alphanumeric character');
 	END IF;
 	-- The types of these members are those of every Kubernetes object.
 	errors := errors || ARRAY(SELECT kube_reports_internal.sql_field_error('metadata.' || t.member, metadata->t.member,
@@ -312,7 +316,8 @@ DECLARE
 BEGIN
 	IF octet_length(metadata) + octet_length(body) > max_bytes THEN
 		RAISE EXCEPTION 'object "%" is too large', name USING ERRCODE = 'program_limit_exceeded',
-			DETAIL = format('It has %s bytes; the limit is %s.', octet_length(metadata) + octet_length(body), max_bytes);
+			DETAIL = format('It has %s bytes; the limit is %s.', octet_length(metadata) + octet_length(body),
+				max_bytes);
 	END IF;
 	BEGIN
 		settled := coalesce(metadata::jsonb, '{}');
