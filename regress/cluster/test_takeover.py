@@ -54,6 +54,22 @@ def test_there_and_back(old_cluster):
         assert not given_back["spec"].get("service") and given_back["metadata"]["labels"][AUTOMANAGED] == "true"
 
 
+def test_reports_of_a_deleted_namespace(old_cluster):
+    """Hidden reports outlive their namespace: they are back with the CRD, in a namespace that is gone"""
+    plane, api = old_cluster.plane, old_cluster.plane.api()
+    plane.namespace("doomed")
+    assert api.post(path_of(POLR, "doomed"), report("hidden", "doomed")).code == 201
+    enable(old_cluster)
+    until(lambda: names(old_cluster) in ([], ["in-the-database"]), 30, "lists of the proxy")
+    assert api.delete("/api/v1/namespaces/doomed").code == 200
+    until(lambda: api.get("/api/v1/namespaces/doomed").code == 404, 120, "the end of the namespace")
+    disable(old_cluster)
+    until(lambda: names(old_cluster) == ["in-etcd"], 60, "lists of etcd")
+    assert [item["metadata"]["name"] for item in api.get(path_of(POLR, "doomed")).json["items"]] == ["hidden"]
+    assert api.get("/api/v1/namespaces/doomed").code == 404
+    assert api.delete(path_of(POLR, "doomed") + "/hidden").code == 200
+
+
 def test_type_that_is_not_registered(old_cluster):
     """
     A CRD of the same group and version that the proxies do not serve would vanish: refused, and nothing is changed.
