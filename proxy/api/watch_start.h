@@ -27,9 +27,7 @@ typedef struct WatchStart
 	int32_t		timeout;
 } WatchStart;
 
-/*
- * The call that asks for the start of a watch.  NULL when the request is refused: then the answer has been sent.
- */
+/* The call that asks for the start of a watch.  NULL: the request is refused, and the answer has been sent. */
 extern PgCall *watch_call(Exchange *exchange);
 
 /* Reads the answer to the call; false when the reply in its first columns is all. */

@@ -1,5 +1,6 @@
 """
-Reads of both variants: for the variant in SQL the proxy plans and renders, and answers with the bytes of the C variant.
+Reads of both variants: for the variant in SQL the proxy plans and renders, and answers with the bytes of the
+C variant.
 
 The reports are written in the variant in C, and their rows copied into a database of the other variant.
 """
