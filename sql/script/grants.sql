@@ -13,8 +13,7 @@ AS $$
 		WHERE p.pronamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)
 			AND (p.proname LIKE 'api\_%'
 			OR p.proname IN ('this_caller', 'write_batch', 'commit_batch', 'delete_piece', 'sweep_piece',
-				'aggregate_piece',
-				'script_version'))
+				'aggregate_piece', 'script_version'))
 	UNION ALL
 	SELECT 'TABLE', 'kube_reports_internal.caller', 'SELECT'
 $$;
