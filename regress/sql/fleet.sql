@@ -109,7 +109,8 @@ SELECT kube_reports.grant_clusters('regress_prod', 'env=later');
 SELECT kube_reports.grant_cluster('regress_prod', :'lab');
 SELECT selector, cluster_id IS NULL AS of_selector FROM kube_reports_internal.reader_grant WHERE role = 'regress_prod'
 	ORDER BY 1;
-SELECT kube_reports.revoke_clusters('regress_prod', 'env=no'), kube_reports.revoke_clusters('regress_prod', 'env=later');
+SELECT kube_reports.revoke_clusters('regress_prod', 'env=no'),
+	kube_reports.revoke_clusters('regress_prod', 'env=later');
 SET ROLE regress_prod;
 SELECT cluster_name FROM kube_reports.fleet_freshness ORDER BY 1;
 RESET ROLE;
