@@ -16,9 +16,13 @@ class Server(Database):
         self.variant = variant
         self.directory = stack_command("server_directory")
         self.started = False
-        stack_command("server_install", self.directory, f"VARIANT={variant}")
-        self.start()
-        self.prepare(CLUSTER)
+        try:
+            stack_command("server_install", self.directory, f"VARIANT={variant}")
+            self.start()
+            self.prepare(CLUSTER)
+        except BaseException:
+            self.remove()
+            raise
 
     def rows(self, query, *arguments, user="kube_reports_owner"):
         """What a query gives."""
