@@ -346,7 +346,7 @@ read_state(Arena *arena, char *why, size_t why_size)
 		snprintf(why, why_size, "file state is damaged");
 		return false;
 	}
-	strcpy(queue.stream, stream);
+	memcpy(queue.stream, stream, sizeof(queue.stream));
 	queue.base = number_at(state, "base");
 	queue.last = number_at(state, "last");
 	read_positions(arena, json_get(state, "positions"));

@@ -21,7 +21,7 @@ typedef struct Receiver
 } Receiver;
 
 /* The strings must stay valid. */
-extern void receiver_start(const Receiver *receiver);
+extern void receiver_start(const Receiver *given);
 
 /* Sends the oldest batch, unless one is under way. */
 extern void receiver_look(void);

@@ -209,10 +209,11 @@ note_listed(Source *source, const JsonNode *metadata)
 	const char *namespace = text_of(arena, metadata, "namespace");
 	const char *name = text_of(arena, metadata, "name");
 	size_t		namespace_len = strlen(namespace) + 1;
-	char	   *key = arena_alloc(arena, namespace_len + strlen(name) + 1);
+	size_t		name_len = strlen(name) + 1;
+	char	   *key = arena_alloc(arena, namespace_len + name_len);
 
 	memcpy(key, namespace, namespace_len);
-	strcpy(key + namespace_len, name);
+	memcpy(key + namespace_len, name, name_len);
 	if (source->key_count == source->key_capacity)
 		source->keys = arena_grow(arena, source->keys, source->key_count, sizeof(Key *), &source->key_capacity);
 	source->keys[source->key_count++] = key;
