@@ -329,7 +329,12 @@ pg_add_text_or_null_array(PgCall *call, const JsonText *values, size_t count)
 	put_array_header(call, OID_TEXT, count);
 	for (size_t i = 0; i < count; i++)
 	{
-		put_int4(call, values[i].bytes != NULL ? (int32_t) values[i].len : -1);
+		if (values[i].bytes == NULL)
+		{
+			put_int4(call, -1);
+			continue;
+		}
+		put_int4(call, (int32_t) values[i].len);
 		put_bytes(call, values[i].bytes, values[i].len);
 	}
 	call_end_parameter(call);

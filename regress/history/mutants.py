@@ -17,7 +17,9 @@ def replace(database, function, *pairs, name="kube_reports"):
     database.psql(text, database=name)
 
 
-BATCH = "kube_reports_internal.write_batch(uuid, text[], bytea[], integer, boolean, kube_reports_internal.caller)"
+BATCH = ("kube_reports_internal.commit_decided(integer, integer, integer, bigint, bigint, kube_reports.report, boolean, "
+         "boolean, boolean, boolean, kube_reports_internal.admitted[], bigint[], bigint[], timestamptz[], text[], text[], "
+         "bytea[], text[])")
 GUARD = ("IF first_version <= newest THEN", "IF false THEN")
 API_LIST = "kube_reports_internal.api_list(uuid, text, text, kube_reports_internal.caller)"
 LIST_WINDOW = ("kube_reports_internal.list_window(integer, integer, integer, boolean, bigint, boolean, text, text, "
@@ -25,37 +27,38 @@ LIST_WINDOW = ("kube_reports_internal.list_window(integer, integer, integer, boo
 
 
 def no_lane_lock(database):
-    replace(database, BATCH, ("PERFORM kube_reports_internal.lock_lane(target.lane);", ""), GUARD)
+    replace(database, BATCH, ("PERFORM kube_reports_internal.lock_lane(commit_decided.lane);", ""), GUARD)
 
 
 def released_before_visible(database):
     replace(database, BATCH,
             # A batch that failed has kept the session's lock.
-            ("PERFORM kube_reports_internal.lock_lane(target.lane);",
+            ("PERFORM kube_reports_internal.lock_lane(commit_decided.lane);",
              "PERFORM pg_advisory_unlock_all(); PERFORM pg_advisory_lock(kube_reports_internal.lock_class(), "
-             "target.lane);"),
+             "commit_decided.lane);"),
             ("PERFORM set_config('kube_reports_internal.api_write', '', true);",
              "PERFORM set_config('kube_reports_internal.api_write', '', true);"
-             "PERFORM pg_advisory_unlock(kube_reports_internal.lock_class(), target.lane); PERFORM pg_sleep(0.005);"),
+             "PERFORM pg_advisory_unlock(kube_reports_internal.lock_class(), commit_decided.lane); "
+             "PERFORM pg_sleep(0.005);"),
             GUARD)
 
 
 def lock_after_nextval(database):
     replace(database, BATCH,
-            ("PERFORM kube_reports_internal.lock_lane(target.lane);", ""),
+            ("PERFORM kube_reports_internal.lock_lane(commit_decided.lane);", ""),
             ("PERFORM set_config('kube_reports_internal.api_write', '', true);",
              "PERFORM set_config('kube_reports_internal.api_write', '', true); PERFORM "
-             "kube_reports_internal.lock_lane(target.lane);"), GUARD)
+             "kube_reports_internal.lock_lane(commit_decided.lane);"), GUARD)
 
 
 def snapshot_before_lock(database):
     """The lock is taken by the statement that decides: what it reads is older than the lock."""
     source = ("ROWS FROM (unnest(requests), unnest(bodies), unnest(definitions), unnest(bases), unnest(times), "
-              "unnest(outcomes))")
+              "unnest(namespace_uids), unnest(outcomes))")
     replace(database, BATCH,
-            ("PERFORM kube_reports_internal.lock_lane(target.lane);", ""),
+            ("PERFORM kube_reports_internal.lock_lane(commit_decided.lane);", ""),
             ("WITH item AS MATERIALIZED (",
-             "WITH locked AS MATERIALIZED (SELECT kube_reports_internal.lock_lane(target.lane)), item AS MATERIALIZED ("),
+             "WITH locked AS MATERIALIZED (SELECT kube_reports_internal.lock_lane(commit_decided.lane)), item AS MATERIALIZED ("),
             ("FROM " + source, "FROM locked, " + source),
             # Somebody shall always be waiting.
             ("PERFORM set_config('kube_reports_internal.api_write', '', true);",

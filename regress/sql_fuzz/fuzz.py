@@ -298,7 +298,7 @@ class Fuzzer:
         self.values.kind = next((kind for kind in KINDS if target.name.endswith(kind[0] + " " + kind[1])), None)
         for first, second, known in (("definition_id", "definition", "definitions"),
                                      ("mapping_id", "mapping", "mappings")):
-            if first in names and self.values.chance(0.9):
+            if first in names and second in names and self.values.chance(0.9):
                 pairs.append((first, second, self.values.rng.choice(self.values.known[known])))
         for _, second, (_, document) in pairs:
             if second == "definition":
