@@ -17,6 +17,11 @@
 -- each transaction, writers that insert the same new row wait for each other,
 -- but never in a circle.
 --
+-- In the SQL variant a proxy computes the ids, and rows are shared by clusters.
+-- So proven_id() computes the id of each new shared row again: no proxy stores
+-- a text under the id of another text.  A stored subject counts only if it is
+-- the cluster's own.
+--
 -- A transaction that writes a second batch may fail with 40P01.  No lock order
 -- prevents that: the contents of the second batch are unknown while the first
 -- batch's new rows stay locked until commit.  A common lock for all writers of
@@ -294,36 +299,44 @@ BEGIN
 			FROM added a WHERE NOT a.known
 	), new_criterion AS (
 		INSERT INTO kube_reports_internal.criterion (id, source, policy, rule, category, severity)
-			SELECT DISTINCT ON (d.criterion) d.criterion, d.source, d.policy, d.rule, d.category, d.severity
-			FROM difference d JOIN (SELECT i.id FROM (SELECT DISTINCT d.criterion AS id
-				FROM difference d WHERE d.wanted) i
-				LEFT JOIN LATERAL (SELECT true AS stored FROM kube_reports_internal.criterion c
-					WHERE c.id = i.id LIMIT 1) c ON true
-				WHERE c.stored IS NULL) m ON m.id = d.criterion
-			WHERE d.wanted AND d.source IS NOT NULL
-			ORDER BY d.criterion
+			SELECT kube_reports_internal.proven_id(n.id, 'criterion', n.source, n.policy, n.rule, n.category,
+				n.severity), n.source, n.policy, n.rule, n.category, n.severity
+			FROM (SELECT DISTINCT ON (d.criterion) d.criterion AS id, d.source, d.policy, d.rule, d.category, d.severity
+				FROM difference d JOIN (SELECT i.id FROM (SELECT DISTINCT d.criterion AS id
+					FROM difference d WHERE d.wanted) i
+					LEFT JOIN LATERAL (SELECT true AS stored FROM kube_reports_internal.criterion c
+						WHERE c.id = i.id LIMIT 1) c ON true
+					WHERE c.stored IS NULL) m ON m.id = d.criterion
+				WHERE d.wanted AND d.source IS NOT NULL
+				ORDER BY d.criterion) n
 			ON CONFLICT DO NOTHING
 	), new_subject AS (
 		INSERT INTO kube_reports_internal.subject (id, cluster_id, api_version, kind, namespace, name, uid)
-			SELECT DISTINCT ON (d.subject) d.subject, target.cluster_id, d.api_version, d.kind, d.subject_namespace,
-				d.subject_name, d.subject_uid
-			FROM difference d JOIN (SELECT i.id FROM (SELECT DISTINCT d.subject AS id
-				FROM difference d WHERE d.wanted) i
-				LEFT JOIN LATERAL (SELECT true AS stored FROM kube_reports_internal.subject s
-					WHERE s.id = i.id LIMIT 1) s ON true
-				WHERE s.stored IS NULL) m ON m.id = d.subject
-			WHERE d.wanted
-			ORDER BY d.subject
+			SELECT kube_reports_internal.proven_id(n.id, 'subject', target.cluster_id::text, n.api_version, n.kind,
+				n.subject_namespace, n.subject_name, n.subject_uid), target.cluster_id, n.api_version, n.kind,
+				n.subject_namespace, n.subject_name, n.subject_uid
+			FROM (SELECT DISTINCT ON (d.subject) d.subject AS id, d.api_version, d.kind, d.subject_namespace,
+					d.subject_name, d.subject_uid
+				FROM difference d JOIN (SELECT i.id FROM (SELECT DISTINCT d.subject AS id
+					FROM difference d WHERE d.wanted) i
+					LEFT JOIN LATERAL (SELECT true AS stored FROM kube_reports_internal.subject s
+						WHERE s.id = i.id AND s.cluster_id = target.cluster_id LIMIT 1) s ON true
+					WHERE s.stored IS NULL) m ON m.id = d.subject
+				WHERE d.wanted
+				ORDER BY d.subject) n
 			ON CONFLICT DO NOTHING
 	), new_detail AS (
 		INSERT INTO kube_reports_internal.detail (id, message, properties, exceptions)
-			SELECT DISTINCT ON (d.detail) d.detail, d.message, d.properties::jsonb, d.exceptions
-			FROM difference d JOIN (SELECT i.id FROM (SELECT DISTINCT d.detail AS id FROM difference d WHERE d.wanted) i
-				LEFT JOIN LATERAL (SELECT true AS stored FROM kube_reports_internal.detail t
-					WHERE t.id = i.id LIMIT 1) t ON true
-				WHERE t.stored IS NULL) m ON m.id = d.detail
-			WHERE d.wanted AND d.message IS NOT NULL
-			ORDER BY d.detail
+			SELECT kube_reports_internal.proven_id(n.id, VARIADIC ARRAY['detail', n.message, n.properties]
+				|| n.exceptions), n.message, n.properties::jsonb, n.exceptions
+			FROM (SELECT DISTINCT ON (d.detail) d.detail AS id, d.message, d.properties, d.exceptions
+				FROM difference d JOIN (SELECT i.id FROM (SELECT DISTINCT d.detail AS id
+					FROM difference d WHERE d.wanted) i
+					LEFT JOIN LATERAL (SELECT true AS stored FROM kube_reports_internal.detail t
+						WHERE t.id = i.id LIMIT 1) t ON true
+					WHERE t.stored IS NULL) m ON m.id = d.detail
+				WHERE d.wanted AND d.message IS NOT NULL
+				ORDER BY d.detail) n
 			ON CONFLICT DO NOTHING
 	), new_actor AS (
 		INSERT INTO kube_reports_internal.actor AS o (id, name)
@@ -494,27 +507,35 @@ BEGIN
 			FROM entry e WHERE e.origin IN (SELECT a.origin FROM added a)
 	), new_criterion AS (
 		INSERT INTO kube_reports_internal.criterion (id, source, policy, rule, category, severity)
-			SELECT DISTINCT ON (a.criterion) a.criterion, a.source, a.policy, a.rule, a.category, a.severity
-			FROM added a WHERE a.criterion IN (SELECT i.id FROM (SELECT DISTINCT a.criterion AS id FROM added a) i
-				WHERE NOT EXISTS (SELECT FROM kube_reports_internal.criterion c WHERE c.id = i.id OFFSET 0))
-					AND a.source IS NOT NULL
-			ORDER BY a.criterion
+			SELECT kube_reports_internal.proven_id(n.id, 'criterion', n.source, n.policy, n.rule, n.category,
+				n.severity), n.source, n.policy, n.rule, n.category, n.severity
+			FROM (SELECT DISTINCT ON (a.criterion) a.criterion AS id, a.source, a.policy, a.rule, a.category, a.severity
+				FROM added a WHERE a.criterion IN (SELECT i.id FROM (SELECT DISTINCT a.criterion AS id FROM added a) i
+					WHERE NOT EXISTS (SELECT FROM kube_reports_internal.criterion c WHERE c.id = i.id OFFSET 0))
+						AND a.source IS NOT NULL
+				ORDER BY a.criterion) n
 			ON CONFLICT DO NOTHING
 	), new_subject AS (
 		INSERT INTO kube_reports_internal.subject (id, cluster_id, api_version, kind, namespace, name, uid)
-			SELECT DISTINCT ON (a.subject) a.subject, target.cluster_id, a.api_version, a.kind, a.subject_namespace,
-				a.subject_name, a.subject_uid
-			FROM added a WHERE a.subject IN (SELECT i.id FROM (SELECT DISTINCT a.subject AS id FROM added a) i
-				WHERE NOT EXISTS (SELECT FROM kube_reports_internal.subject s WHERE s.id = i.id OFFSET 0))
-			ORDER BY a.subject
+			SELECT kube_reports_internal.proven_id(n.id, 'subject', target.cluster_id::text, n.api_version, n.kind,
+				n.subject_namespace, n.subject_name, n.subject_uid), target.cluster_id, n.api_version, n.kind,
+				n.subject_namespace, n.subject_name, n.subject_uid
+			FROM (SELECT DISTINCT ON (a.subject) a.subject AS id, a.api_version, a.kind, a.subject_namespace,
+					a.subject_name, a.subject_uid
+				FROM added a WHERE a.subject IN (SELECT i.id FROM (SELECT DISTINCT a.subject AS id FROM added a) i
+					WHERE NOT EXISTS (SELECT FROM kube_reports_internal.subject s
+						WHERE s.id = i.id AND s.cluster_id = target.cluster_id OFFSET 0))
+				ORDER BY a.subject) n
 			ON CONFLICT DO NOTHING
 	), new_detail AS (
 		INSERT INTO kube_reports_internal.detail (id, message, properties, exceptions)
-			SELECT DISTINCT ON (a.detail) a.detail, a.message, a.properties::jsonb, a.exceptions
-			FROM added a WHERE a.detail IN (SELECT i.id FROM (SELECT DISTINCT a.detail AS id FROM added a) i
-				WHERE NOT EXISTS (SELECT FROM kube_reports_internal.detail t WHERE t.id = i.id OFFSET 0))
-					AND a.message IS NOT NULL
-			ORDER BY a.detail
+			SELECT kube_reports_internal.proven_id(n.id, VARIADIC ARRAY['detail', n.message, n.properties]
+				|| n.exceptions), n.message, n.properties::jsonb, n.exceptions
+			FROM (SELECT DISTINCT ON (a.detail) a.detail AS id, a.message, a.properties, a.exceptions
+				FROM added a WHERE a.detail IN (SELECT i.id FROM (SELECT DISTINCT a.detail AS id FROM added a) i
+					WHERE NOT EXISTS (SELECT FROM kube_reports_internal.detail t WHERE t.id = i.id OFFSET 0))
+						AND a.message IS NOT NULL
+				ORDER BY a.detail) n
 			ON CONFLICT DO NOTHING
 	), new_actor AS (
 		INSERT INTO kube_reports_internal.actor AS o (id, name)
@@ -743,30 +764,38 @@ BEGIN
 		WHERE d.wanted
 	), new_criterion AS (
 		INSERT INTO kube_reports_internal.criterion (id, source, policy, rule, category, severity)
-			SELECT DISTINCT ON (d.criterion) d.criterion, d.source, d.policy, d.rule, d.category, d.severity
-			FROM said d WHERE d.criterion IN (SELECT i.id FROM (SELECT DISTINCT d.criterion AS id FROM said d) i
-				WHERE NOT EXISTS (SELECT FROM kube_reports_internal.criterion c WHERE c.id = i.id OFFSET 0)
-					ORDER BY i.id LIMIT max_rows)
-				AND d.source IS NOT NULL
-			ORDER BY d.criterion
+			SELECT kube_reports_internal.proven_id(n.id, 'criterion', n.source, n.policy, n.rule, n.category,
+				n.severity), n.source, n.policy, n.rule, n.category, n.severity
+			FROM (SELECT DISTINCT ON (d.criterion) d.criterion AS id, d.source, d.policy, d.rule, d.category, d.severity
+				FROM said d WHERE d.criterion IN (SELECT i.id FROM (SELECT DISTINCT d.criterion AS id FROM said d) i
+					WHERE NOT EXISTS (SELECT FROM kube_reports_internal.criterion c WHERE c.id = i.id OFFSET 0)
+						ORDER BY i.id LIMIT max_rows)
+					AND d.source IS NOT NULL
+				ORDER BY d.criterion) n
 			ON CONFLICT DO NOTHING RETURNING 1
 	), new_subject AS (
 		INSERT INTO kube_reports_internal.subject (id, cluster_id, api_version, kind, namespace, name, uid)
-			SELECT DISTINCT ON (d.subject) d.subject, target.cluster_id, d.api_version, d.kind, d.subject_namespace,
-				d.subject_name, d.subject_uid
-			FROM said d WHERE d.subject IN (SELECT i.id FROM (SELECT DISTINCT d.subject AS id FROM said d) i
-				WHERE NOT EXISTS (SELECT FROM kube_reports_internal.subject s WHERE s.id = i.id OFFSET 0)
-					ORDER BY i.id LIMIT max_rows)
-			ORDER BY d.subject
+			SELECT kube_reports_internal.proven_id(n.id, 'subject', target.cluster_id::text, n.api_version, n.kind,
+				n.subject_namespace, n.subject_name, n.subject_uid), target.cluster_id, n.api_version, n.kind,
+				n.subject_namespace, n.subject_name, n.subject_uid
+			FROM (SELECT DISTINCT ON (d.subject) d.subject AS id, d.api_version, d.kind, d.subject_namespace,
+					d.subject_name, d.subject_uid
+				FROM said d WHERE d.subject IN (SELECT i.id FROM (SELECT DISTINCT d.subject AS id FROM said d) i
+					WHERE NOT EXISTS (SELECT FROM kube_reports_internal.subject s
+						WHERE s.id = i.id AND s.cluster_id = target.cluster_id OFFSET 0)
+						ORDER BY i.id LIMIT max_rows)
+				ORDER BY d.subject) n
 			ON CONFLICT DO NOTHING RETURNING 1
 	), new_detail AS (
 		INSERT INTO kube_reports_internal.detail (id, message, properties, exceptions)
-			SELECT DISTINCT ON (d.detail) d.detail, d.message, d.properties::jsonb, d.exceptions
-			FROM said d WHERE d.detail IN (SELECT i.id FROM (SELECT DISTINCT d.detail AS id FROM said d) i
-				WHERE NOT EXISTS (SELECT FROM kube_reports_internal.detail t WHERE t.id = i.id OFFSET 0)
-					ORDER BY i.id LIMIT max_rows)
-				AND d.message IS NOT NULL
-			ORDER BY d.detail
+			SELECT kube_reports_internal.proven_id(n.id, VARIADIC ARRAY['detail', n.message, n.properties]
+				|| n.exceptions), n.message, n.properties::jsonb, n.exceptions
+			FROM (SELECT DISTINCT ON (d.detail) d.detail AS id, d.message, d.properties, d.exceptions
+				FROM said d WHERE d.detail IN (SELECT i.id FROM (SELECT DISTINCT d.detail AS id FROM said d) i
+					WHERE NOT EXISTS (SELECT FROM kube_reports_internal.detail t WHERE t.id = i.id OFFSET 0)
+						ORDER BY i.id LIMIT max_rows)
+					AND d.message IS NOT NULL
+				ORDER BY d.detail) n
 			ON CONFLICT DO NOTHING RETURNING 1
 	), new_actor AS (
 		INSERT INTO kube_reports_internal.actor AS o (id, name)

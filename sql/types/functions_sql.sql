@@ -194,6 +194,24 @@ COMMENT ON FUNCTION kube_reports_internal.field_hash(text[])
 	IS 'the first eight bytes of the SHA-256 hash of the fields, each preceded by its length in bytes as four bytes; a '
 		'null is empty';
 
+-- A proxy of any cluster has computed the id, and clusters share the row.
+CREATE FUNCTION kube_reports_internal.proven_id(id bigint, VARIADIC fields text[]) RETURNS bigint
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF id IS DISTINCT FROM kube_reports_internal.field_hash(VARIADIC fields) THEN
+		RAISE EXCEPTION 'the id % of a % is not the hash of its fields', id, fields[1]
+			USING ERRCODE = 'invalid_parameter_value',
+				HINT = 'Check that proxy and extension are of versions that fit together.';
+	END IF;
+	RETURN id;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.proven_id(bigint, text[])
+	IS 'the id of a shared row. In the SQL variant a proxy has computed the id: there, raises 22023 unless it is the '
+		'field_hash() of the fields';
+
 CREATE FUNCTION kube_reports_internal.packed(elements anyarray) RETURNS anyarray
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
