@@ -646,7 +646,7 @@ DECLARE
 	lane		integer;
 BEGIN
 	-- Otherwise upkeep of a proxy does it.
-	IF NOT kube_reports_internal.has_engine() THEN
+	IF kube_reports_internal.variant() <> 'c' THEN
 		RETURN;
 	END IF;
 	FOR lane IN SELECT b.lane FROM kube_reports_internal.result_rebuild b ORDER BY b.lane LOOP
@@ -823,11 +823,13 @@ BEGIN
 	-- Changes of a lane that is being restored come first: history would not have them when results are made from the
 	-- documents before.
 	IF EXISTS (SELECT FROM kube_reports_internal.result_rebuild b JOIN kube_reports_internal.result_pending p
-			ON p.lane = b.lane WHERE b.restoring) AND kube_reports_internal.pending_step() THEN
+			ON p.lane = b.lane WHERE b.restoring AND kube_reports_internal.engine_serves(b.lane))
+		AND kube_reports_internal.pending_step() THEN
 		RETURN true;
 	END IF;
 	-- A step that waits for locks is the only one of its transaction.  Documents of a step may have to be sent.
-	SELECT min(b.lane) INTO waiting FROM kube_reports_internal.result_rebuild b;
+	SELECT min(b.lane) INTO waiting FROM kube_reports_internal.result_rebuild b
+		WHERE kube_reports_internal.engine_serves(b.lane);
 	IF waiting IS NOT NULL THEN
 		PERFORM kube_reports_internal.rebuild_step(waiting,
 			CASE kube_reports_internal.variant() WHEN 'c' THEN 100 ELSE 20 END);
@@ -896,7 +898,7 @@ BEGIN
 	PERFORM kube_reports_internal.require_read_committed();
 	PERFORM kube_reports_internal.lock_store_shared();
 	SELECT p.lane INTO done_lane FROM kube_reports_internal.result_pending p WHERE p.last IS NULL
-		AND kube_reports_internal.is_applied(p) LIMIT 1;
+		AND kube_reports_internal.is_applied(p) AND kube_reports_internal.engine_serves(p.lane) LIMIT 1;
 	IF FOUND THEN
 		PERFORM kube_reports_internal.lock_lane(done_lane);
 		PERFORM kube_reports_internal.date_applied(done_lane);
@@ -904,8 +906,8 @@ BEGIN
 			AND kube_reports_internal.is_applied(p);
 		RETURN true;
 	END IF;
-	SELECT p.lane, p.namespace, p.name INTO next FROM kube_reports_internal.result_pending p ORDER BY p.first
-		LIMIT 1 FOR UPDATE SKIP LOCKED;
+	SELECT p.lane, p.namespace, p.name INTO next FROM kube_reports_internal.result_pending p
+		WHERE kube_reports_internal.engine_serves(p.lane) ORDER BY p.first LIMIT 1 FOR UPDATE SKIP LOCKED;
 	RETURN FOUND AND kube_reports_internal.apply_pending(next.lane, next.namespace, next.name);
 END
 $$;

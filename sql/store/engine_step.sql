@@ -16,9 +16,18 @@ BEGIN
 		SELECT false, false, false INTO more, follow_policies, policies_stored;
 		RETURN;
 	END IF;
+	-- A receiver stores documents of senders' clusters.  It also takes the work of clusters without proxies.
+	INSERT INTO kube_reports_internal.sql_answer (backend, question, clusters)
+		SELECT pg_backend_pid(), '', ARRAY(SELECT c.id FROM kube_reports.cluster c
+			WHERE c.uid = api_engine_piece.cluster
+				OR may.everything
+				OR may.ingest AND (EXISTS (SELECT FROM kube_reports_internal.sender_credential s
+						WHERE s.cluster_id = c.id)
+					OR NOT EXISTS (SELECT FROM kube_reports_internal.proxy_role p WHERE p.cluster_id = c.id)))
+		FROM (SELECT has_table_privilege(caller.role, 'kube_reports.object', 'UPDATE') AS everything,
+			EXISTS (SELECT FROM kube_reports_internal.ingest_role i WHERE i.role = caller.role) AS ingest) may;
 	INSERT INTO kube_reports_internal.sql_answer (backend, question, answer)
 		SELECT pg_backend_pid(), a.question, a.answer FROM unnest(answered, answers) a(question, answer);
-	PERFORM set_config('kube_reports_internal.asking', 'on', true);
 	BEGIN
 		IF work = 'aggregate' THEN
 			SELECT p.more, p.follow_policies, p.policies_stored INTO more, follow_policies, policies_stored
@@ -35,7 +44,6 @@ BEGIN
 		questions := ARRAY(SELECT json_array_elements_text(detail::json));
 		more := true;
 	END;
-	PERFORM set_config('kube_reports_internal.asking', '', true);
 	DELETE FROM kube_reports_internal.sql_answer a WHERE a.backend = pg_backend_pid();
 END
 $$;

@@ -9,6 +9,11 @@
 -- computes.  A question contains its documents: if they have changed
 -- meanwhile, the step asks another question.  Nothing is done
 -- before every question of a step has its answer.
+--
+-- A question shows documents to the proxy, and the proxy's answers become
+-- results.  So a step takes work of those clusters only that its caller writes
+-- for.  The row that says so is in a table that only functions of the owner
+-- write: a session could give a setting to itself.
 
 -- Rows are there within one transaction only.
 CREATE UNLOGGED TABLE kube_reports_internal.sql_answer (
@@ -16,12 +21,16 @@ CREATE UNLOGGED TABLE kube_reports_internal.sql_answer (
 	question	text NOT NULL,
 	asked		text,
 	answer		text,
+	clusters	integer[],
 	PRIMARY KEY (backend, question)
 );
 COMMENT ON TABLE kube_reports_internal.sql_answer
 	IS 'what the step of upkeep of this session has asked the engine, and what the proxy has answered; never dumped';
-COMMENT ON COLUMN kube_reports_internal.sql_answer.question IS 'hash of the question';
+COMMENT ON COLUMN kube_reports_internal.sql_answer.question
+	IS 'hash of the question; empty: the row of the step itself, which is there while the step runs';
 COMMENT ON COLUMN kube_reports_internal.sql_answer.asked IS 'the question; null: it has been answered';
+COMMENT ON COLUMN kube_reports_internal.sql_answer.clusters
+	IS 'of the row of a step: the clusters about whose documents it may ask';
 
 CREATE FUNCTION kube_reports_internal.variant() RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -31,9 +40,27 @@ COMMENT ON FUNCTION kube_reports_internal.variant()
 
 CREATE FUNCTION kube_reports_internal.has_engine() RETURNS boolean
 LANGUAGE sql STABLE
-RETURN coalesce(current_setting('kube_reports_internal.asking', true), '') = 'on';
+BEGIN ATOMIC
+	SELECT EXISTS (SELECT FROM kube_reports_internal.sql_answer a
+		WHERE a.backend = pg_backend_pid() AND a.question = '');
+END;
 COMMENT ON FUNCTION kube_reports_internal.has_engine()
 	IS 'whether this transaction may use the engine: in the SQL variant, whether it is a step of upkeep by a proxy';
+
+-- A lane that is not there any more belongs to no cluster.
+CREATE FUNCTION kube_reports_internal.engine_serves(lane_id integer) RETURNS boolean
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	RETURN EXISTS (SELECT FROM kube_reports_internal.sql_answer a
+		WHERE a.backend = pg_backend_pid() AND a.question = '' AND NOT EXISTS (
+			SELECT FROM kube_reports_internal.lane l WHERE l.id = lane_id AND l.cluster_id <> ALL (a.clusters)));
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.engine_serves(integer)
+	IS 'whether this transaction may ask the engine about documents of a lane: in the SQL variant, whether it is a step '
+		'of upkeep by a proxy that writes for the lane''s cluster';
 
 -- An answer that begins with an exclamation mark is an error: its SQLSTATE, and its message.  A step that has asked for
 -- much is rolled back before it asks for more.

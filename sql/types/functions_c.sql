@@ -107,6 +107,13 @@ RETURN true;
 COMMENT ON FUNCTION kube_reports_internal.has_engine()
 	IS 'whether this transaction may use the engine: in the SQL variant, whether it is a step of upkeep by a proxy';
 
+CREATE FUNCTION kube_reports_internal.engine_serves(lane_id integer) RETURNS boolean
+LANGUAGE sql STABLE
+RETURN true;
+COMMENT ON FUNCTION kube_reports_internal.engine_serves(integer)
+	IS 'whether this transaction may ask the engine about documents of a lane: in the SQL variant, whether it is a step '
+		'of upkeep by a proxy that writes for the lane''s cluster';
+
 ---- the registry ----
 
 CREATE FUNCTION kube_reports_internal.crd_definitions(crd kube_reports.report) RETURNS jsonb

@@ -1,0 +1,116 @@
+"""What the role of one cluster's proxies can do to other clusters, where proxies run the engine."""
+
+import json
+
+import pytest
+
+from ways import CLUSTER, Server
+
+OTHER = "6c1e3f60-0c5d-4b0e-9d43-0f5c7a2f9b11"
+PROXIES = {"kube_reports_proxy": CLUSTER, "other_proxy": OTHER}
+SECRET = "password is hunter2"
+BODY = {"results": [{"source": "scanner", "policy": "careful", "rule": "rule", "result": "fail", "message": SECRET}]}
+# Texts of a criterion, a subject and a detail, as result_difference() has them.
+TEXTS = {"source": "scanner", "policy": "careful", "rule": "rule", "category": "", "severity": "unknown",
+         "api_version": "v1", "kind": "Pod", "subject_namespace": "shop", "subject_name": "pod", "subject_uid": "",
+         "message": SECRET, "properties": "{}", "exceptions": []}
+
+
+@pytest.fixture(scope="module")
+def server():
+    made = Server()
+    try:
+        made.begin()
+        made.plain("plain")
+        made.psql("CREATE ROLE other_proxy LOGIN", user="postgres", database="plain")
+        made.psql(f"SELECT kube_reports.grant_proxy('other_proxy', '{OTHER}')", database="plain")
+        for role, cluster in PROXIES.items():
+            made.psql(f"SELECT * FROM kube_reports_internal.api_hello('{cluster}', '{role}')", user=role,
+                      database="plain")
+        yield made
+    finally:
+        made.remove()
+
+
+def ids(server, role, **texts):
+    """A row of result_difference() with the ids that these texts have in a cluster."""
+    row = {**TEXTS, **texts}
+    number = server.psql(f"SELECT id FROM kube_reports.cluster WHERE uid = '{PROXIES[role]}'", database="plain")
+    hashed = {"criterion": ["criterion", *(row[key] for key in ("source", "policy", "rule", "category", "severity"))],
+              "subject": ["subject", number, *(row[key] for key in (
+                  "api_version", "kind", "subject_namespace", "subject_name", "subject_uid"))],
+              "detail": ["detail", row["message"], row["properties"]]}
+    for column, fields in hashed.items():
+        values = ", ".join("'" + field.replace("'", "''") + "'" for field in fields)
+        row[column] = int(server.psql(f"SELECT kube_reports_internal.field_hash({values})", database="plain"))
+    return {"key": 1, "wanted": True, "position": 0, "status": "f", "native_status": "fail", "score": 0, **row}
+
+
+def create(server, role, name, rows, check=True):
+    """Commits a report as a proxy of a role does. rows: its results, None: they follow."""
+    uid = "5f0b5a0e-1111-4222-8333-" + name.encode().hex().rjust(12, "0")[-12:]
+    metadata = json.dumps({"name": name, "namespace": "shop", "uid": uid, "creationTimestamp": "2026-01-01T00:00:00Z"})
+    prepared = "NULL" if rows is None else "'" + json.dumps(rows).replace("'", "''") + "'"
+    return server.psql(f"""
+        SELECT (SELECT c.codes FROM kube_reports_internal.commit_batch('{PROXIES[role]}', 'wgpolicyk8s.io', 'v1alpha2',
+                'policyreports', false, r.mapping_id, r.fill_summary, ARRAY[r.definition_id], '{{i}}', '{{shop}}',
+                '{{{name}}}', '{{{uid}}}', ARRAY['{metadata}'], ARRAY['{json.dumps(BODY)}'], '{{0}}', ARRAY[''],
+                '{{somebody}}', ARRAY[NULL], ARRAY[{prepared}]) c)
+            FROM kube_reports_internal.api_registry('{PROXIES[role]}') r
+            WHERE (r."group", r.resource) = ('wgpolicyk8s.io', 'policyreports')""", user=role, database="plain",
+                       check=check)
+
+
+def questions(server, role):
+    """What a step of upkeep asks a proxy of a role."""
+    return server.psql("SELECT coalesce(questions::text, '') FROM kube_reports_internal.api_engine_piece("
+                       f"'{PROXIES[role]}', 'catch_up', NULL, '{{}}', '{{}}')", user=role, database="plain")
+
+
+@pytest.mark.parametrize("text", ["policy", "message", "subject_name"])
+def test_planted_texts(server, text):
+    """A text is not stored under the id of another text, which another cluster's results would show"""
+    right = ids(server, "kube_reports_proxy", policy=f"of {text}", message=f"of {text}",
+                subject_name=f"of {text}")
+    done = create(server, "kube_reports_proxy", f"planted-{text.replace('_', '-')}", [{**right, text: "wrong"}],
+                  check=False)
+    assert done.code != 0 and "is not the hash of its fields" in done.err, done.err
+    assert create(server, "kube_reports_proxy", f"right-{text.replace('_', '-')}", [right]) == "{200}"
+
+
+def test_subject_of_another_cluster(server):
+    """Whether a resource of another cluster is known cannot be found out"""
+    row = ids(server, "other_proxy", subject_name="known")
+    assert create(server, "other_proxy", "known", [row]) == "{200}"
+    for name in ("known", "unknown"):
+        guessed = ids(server, "other_proxy", subject_name=name)
+        done = create(server, "kube_reports_proxy", f"guess-{name}", [guessed], check=False)
+        assert done.code != 0 and "is not the hash of its fields" in done.err, done.err
+
+
+def test_questions_about_another_cluster(server):
+    """Upkeep asks a proxy about documents of its own cluster only, and takes no other answers"""
+    def pending():
+        return server.psql("SELECT count(*) FROM kube_reports_internal.result_pending", database="plain")
+
+    assert create(server, "other_proxy", "pending", None) == "{200}"
+    assert pending() == "1"
+    assert questions(server, "kube_reports_proxy") == ""
+    assert SECRET in questions(server, "other_proxy")
+    # A session cannot say itself that it is such a step: then results would be those of answers that are missing.
+    server.psql(f"SET kube_reports_internal.asking = 'on';"
+                f"SELECT kube_reports_internal.api_catch_up('{CLUSTER}');"
+                f"SELECT kube_reports_internal.api_maintain('{CLUSTER}')", user="kube_reports_proxy", database="plain")
+    assert pending() == "1"
+
+
+def test_questions_to_a_receiver(server):
+    """A receiver's proxies do the work of senders' clusters, and of clusters without proxies"""
+    server.psql("SELECT kube_reports.grant_ingest('kube_reports_proxy')", database="plain")
+    try:
+        assert SECRET not in questions(server, "kube_reports_proxy")
+        server.psql(f"SELECT kube_reports.add_sender('{OTHER}', 'other')", database="plain")
+        assert SECRET in questions(server, "kube_reports_proxy")
+    finally:
+        server.psql("SELECT kube_reports.remove_sender('other'), kube_reports.revoke_ingest('kube_reports_proxy')",
+                    database="plain")
