@@ -66,6 +66,15 @@ SELECT kube_reports.delete_report('00000000-0000-0000-0000-000000000001',
 	'policyreports.wgpolicyk8s.io', 'default', 'a');
 UPDATE kube_reports.stored_report SET name = 'b';
 
+-- A proxy's role stores what the engine of the server has admitted, and nothing that it has decided itself.
+\c - regress_proxy_one
+SELECT c.codes FROM kube_reports_internal.api_registry('00000000-0000-0000-0000-000000000001') r,
+	LATERAL kube_reports_internal.commit_batch('00000000-0000-0000-0000-000000000001', r."group", r.version, r.resource,
+		false, r.mapping_id, r.fill_summary, ARRAY[r.definition_id], '{i}', '{default}', '{Not_a_name}',
+		'{5f0b5a0e-1111-4222-8333-444444444444}', '{"{}"}', '{"{\"results\": 1}"}', '{0}', '{""}', '{x}', '{NULL}',
+		'{NULL}') c
+	WHERE (r."group", r.resource) = ('wgpolicyk8s.io', 'policyreports');
+
 -- A proxy's role that reads no more goes on to serve.
 \c - :owner
 SELECT kube_reports.grant_reader('regress_proxy_one');

@@ -437,6 +437,11 @@ DECLARE
 	outcomes	kube_reports_internal.admitted[];
 	done		record;
 BEGIN
+	-- In the variant in C nothing is stored that the server's engine has not admitted.
+	IF kube_reports_internal.variant() = 'c' THEN
+		RAISE EXCEPTION 'the engine of this server decides on writes' USING ERRCODE = 'feature_not_supported',
+			HINT = 'Proxies of the variant in C call api_write().';
+	END IF;
 	-- Nobody changes the registry from here on.
 	PERFORM kube_reports_internal.require_read_committed(), kube_reports_internal.commit_durably(),
 		kube_reports_internal.lock_store_shared();
