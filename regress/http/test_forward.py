@@ -91,12 +91,40 @@ def test_results(receiver):
     assert answer.json == {"accepted": 5, "changed": 5, "pruned": 0, "cursor": "one:1"}
     assert receiver.results(cluster) == "a pass, b fail, c skip, d error, e skip"
     assert json.loads(receiver.database.psql(
-        f"SELECT labels FROM kube_reports.cluster WHERE uid = '{cluster}'")) == {
+        f"SELECT labels FROM kube_reports.fleet_freshness WHERE cluster = '{cluster}'")) == {
             "clusterName": "foo", "clusterType": "bar", "randomKey": "random value"}
     assert receiver.database.psql(
         f"SELECT DISTINCT source, policy, category, severity, subject_kind, subject_name, properties->>'control' "
         f"FROM kube_reports.typed_result WHERE cluster = '{cluster}'") == \
         "Compliance Operator|ocp4-cis|cis|high|Cluster|cluster.example.com|NIST-800-53: CM-6;CM-6(1)"
+
+
+def test_labels_of_a_sender(receiver):
+    """What a sender says of its cluster is shown and can be searched, but neither grants nor hides the cluster"""
+    def seen():
+        return database.psql(f"SET ROLE labels_reader; SELECT count(*) FROM kube_reports.fleet_freshness "
+                             f"WHERE cluster = '{cluster}'")
+
+    def send(assessment, **metadata):
+        answer = receiver.post("results", batch([result("a")], assessment=assessment, extraMetadata=metadata), token)
+        assert answer.code == 200, answer
+
+    database = receiver.database
+    cluster, token = receiver.add("labels")
+    database.psql("CREATE ROLE labels_reader; GRANT labels_reader TO kube_reports_owner", user="postgres")
+    database.psql("SELECT kube_reports.grant_clusters('labels_reader', 'env=prod')")
+    send("one", env="prod", zone="a")
+    assert seen() == "0"
+    assert database.psql("SELECT * FROM kube_reports.clusters('env=prod,zone=a')") == cluster
+    database.psql(f"SELECT kube_reports.set_cluster_labels('{cluster}', '{{\"env\": \"prod\"}}')")
+    send("two", env="test", **{"a=b": "c"})
+    assert seen() == "1"
+    assert json.loads(database.psql(f"SELECT labels FROM kube_reports.fleet_freshness WHERE cluster = '{cluster}'")) \
+        == {"env": "prod", "zone": "a"}
+    for n in range(5):
+        send(f"many {n}", **{f"{n}-{key}": "x" * 253 for key in range(64)})
+    assert int(database.psql("SELECT count(*) FROM kube_reports.cluster c, jsonb_object_keys(c.extra_metadata) "
+                             f"WHERE c.uid = '{cluster}'")) <= 256
 
 
 def test_order_and_repetition(receiver):
@@ -206,7 +234,7 @@ def test_no_json(receiver, body):
 
 
 def test_another_cluster(receiver):
-    cluster, token = receiver.add("east", cluster_name="east")
+    cluster, token = receiver.add("own", cluster_name="east")
     for key in ("clusterName", "cluster_name"):
         answer = receiver.post("results", batch([result("a")], extraMetadata={key: "west"}), token)
         assert answer.code == 403, answer

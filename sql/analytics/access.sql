@@ -56,7 +56,8 @@ CREATE VIEW kube_reports_internal.owned_grant AS
 			(SELECT n.nspowner FROM pg_catalog.pg_namespace n WHERE n.nspname = 'kube_reports'), 'USAGE', false));
 COMMENT ON VIEW kube_reports_internal.owned_grant IS 'the grants of roles that are still those that they were given to';
 
--- Each query matches the current labels, so a grant follows a change of labels at once.
+-- Each query matches the current labels, so a grant follows a change of labels at once.  Only administrators write
+-- these labels: extra_metadata, which comes from senders, selects nothing here.
 CREATE VIEW kube_reports_internal.held_grant AS
 	SELECT g.role, coalesce(g.cluster_id, m.id) AS cluster_id, g.namespace, g.holder
 	FROM kube_reports_internal.owned_grant g
@@ -91,11 +92,15 @@ CREATE VIEW kube_reports_internal.caller_namespace AS
 COMMENT ON VIEW kube_reports_internal.caller_namespace IS 'the single namespaces that whoever reads the view sees';
 
 CREATE VIEW kube_reports_internal.seen_cluster WITH (security_barrier) AS
-	SELECT c.id, c.uid, c.name, c.labels FROM kube_reports.cluster c
+	SELECT c.id, c.uid, c.name, (SELECT coalesce(jsonb_object_agg(m.key, m.value), '{}')
+			FROM jsonb_each(CASE jsonb_typeof(c.extra_metadata) WHEN 'object' THEN c.extra_metadata ELSE '{}' END) m
+			WHERE jsonb_typeof(m.value) = 'string' AND m.key <> '' AND m.key !~ '[=,()! ]') || c.labels AS labels
+	FROM kube_reports.cluster c
 	WHERE c.id IN (SELECT w.id FROM kube_reports_internal.caller_cluster w)
 		OR c.id IN (SELECT n.cluster_id FROM kube_reports_internal.caller_namespace n);
 COMMENT ON VIEW kube_reports_internal.seen_cluster
-	IS 'the clusters of which whoever reads the view sees anything';
+	IS 'the clusters of which whoever reads the view sees anything; labels: with what senders say of their cluster, '
+		'where administrators have not set that key';
 
 CREATE FUNCTION kube_reports.clusters(label_selector text DEFAULT '') RETURNS SETOF uuid
 LANGUAGE sql STABLE

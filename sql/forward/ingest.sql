@@ -93,7 +93,7 @@ BEGIN ATOMIC
 	SELECT CASE key WHEN 'cluster_name' THEN 'clusterName' WHEN 'cluster_type' THEN 'clusterType' ELSE key END;
 END;
 COMMENT ON FUNCTION kube_reports_internal.forward_label(text)
-	IS 'the key of a cluster''s label for a key of extraMetadata';
+	IS 'the key that is stored for a key of extraMetadata';
 
 CREATE FUNCTION kube_reports_internal.check_metadata(metadata jsonb, cluster_name text,
 	OUT refusals kube_reports_internal.refusal[], OUT foreign_name text)
@@ -132,15 +132,19 @@ DECLARE
 	added		jsonb := (SELECT coalesce(jsonb_object_agg(kube_reports_internal.forward_label(m.key), m.value), '{}')
 		FROM jsonb_each(CASE jsonb_typeof(metadata) WHEN 'object' THEN metadata ELSE '{}' END) m);
 BEGIN
-	UPDATE kube_reports.cluster c SET labels = c.labels || added,
+	-- Grants select by the column labels, which senders never write.
+	UPDATE kube_reports.cluster c SET extra_metadata = CASE WHEN (
+				SELECT count(*) > 256 FROM jsonb_object_keys(c.extra_metadata || added)) THEN added
+				ELSE c.extra_metadata || added END,
 			name = CASE WHEN c.name = '' THEN coalesce(added->>'clusterName', '') ELSE c.name END
 		WHERE c.id = merge_metadata.cluster_id
-			AND (NOT c.labels @> added OR c.name = '' AND added->>'clusterName' <> '');
+			AND (NOT c.extra_metadata @> added OR c.name = '' AND added->>'clusterName' <> '');
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.merge_metadata(integer, jsonb)
-	IS 'puts the members of extraMetadata into the labels of a cluster; a cluster without a name gets that of '
-		'clusterName. Locks the row only when something changes';
+	IS 'adds the members of extraMetadata to those of a cluster, of which there are at most 256 (beyond that, the new '
+		'ones replace the others); a cluster without a name gets that of clusterName. Locks the row only when something '
+		'changes';
 
 ---- results of scans ----
 

@@ -45,6 +45,9 @@ CREATE TABLE kube_reports.cluster (
 );
 COMMENT ON TABLE kube_reports.cluster IS 'the Kubernetes clusters whose reports are stored here';
 COMMENT ON COLUMN kube_reports.cluster.uid IS 'uid of the namespace kube-system';
+COMMENT ON COLUMN kube_reports.cluster.labels IS 'set by administrators; grant_clusters() selects by these';
+COMMENT ON COLUMN kube_reports.cluster.extra_metadata
+	IS 'what senders say of their cluster; shown beside the labels, but no right depends on it';
 COMMENT ON COLUMN kube_reports.cluster.last_seen
 	IS 'when a proxy of the cluster last opened a connection or ran upkeep, to a minute or two';
 COMMENT ON COLUMN kube_reports.cluster.removing
