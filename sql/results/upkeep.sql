@@ -239,8 +239,8 @@ BEGIN
 				WHERE (l.source, l.policy, l.rule, l.category, l.severity) <> (d.source, d.policy, d.rule,
 					d.category, d.severity)
 				ORDER BY d.criterion) w
-			WHERE c.ctid = w.place AND c.id = kube_reports_internal.proven_id(w.criterion, 'criterion', w.source, w.policy,
-				w.rule, w.category, w.severity)
+			WHERE c.ctid = w.place AND c.id = kube_reports_internal.proven_id(w.criterion, 'criterion', w.source,
+				w.policy, w.rule, w.category, w.severity)
 	), right_subject AS (
 		UPDATE kube_reports_internal.subject s
 			SET cluster_id = target.cluster_id, api_version = w.api_version, kind = w.kind,
@@ -255,8 +255,8 @@ BEGIN
 				WHERE (l.cluster_id, l.api_version, l.kind, l.namespace, l.name, l.uid)
 					<> (target.cluster_id, d.api_version, d.kind, d.subject_namespace, d.subject_name, d.subject_uid)
 				ORDER BY d.subject) w
-			WHERE s.ctid = w.place AND s.id = kube_reports_internal.proven_id(w.subject, 'subject', target.cluster_id::text,
-				w.api_version, w.kind, w.subject_namespace, w.subject_name, w.subject_uid)
+			WHERE s.ctid = w.place AND s.id = kube_reports_internal.proven_id(w.subject, 'subject',
+				target.cluster_id::text, w.api_version, w.kind, w.subject_namespace, w.subject_name, w.subject_uid)
 	), right_detail AS (
 		UPDATE kube_reports_internal.detail t SET message = w.message, properties = w.properties::jsonb,
 			exceptions = w.exceptions

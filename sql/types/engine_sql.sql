@@ -59,8 +59,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.engine_serves(integer)
-	IS 'whether this transaction may ask the engine about documents of a lane: in the SQL variant, whether it is a step '
-		'of upkeep by a proxy that writes for the lane''s cluster';
+	IS 'whether this transaction may ask the engine about documents of a lane: in the SQL variant, whether it is a '
+		'step of upkeep by a proxy that writes for the lane''s cluster';
 
 -- An answer that begins with an exclamation mark is an error: its SQLSTATE, and its message.  A step that has asked for
 -- much is rolled back before it asks for more.
