@@ -857,6 +857,10 @@ BEGIN
 	IF kube_reports_internal.variant() = 'c' THEN
 		RETURN;
 	END IF;
+	-- apply_pending() holds no lane: without these locks, a report that it finishes after this statement would be
+	-- removed from the queue without its time.
+	PERFORM FROM kube_reports_internal.result_pending p WHERE p.lane = date_applied.lane
+		ORDER BY p.namespace, p.name FOR UPDATE;
 	PERFORM set_config('kube_reports_internal.api_write', 'on', true);
 	UPDATE kube_reports.object o SET evaluated_at = e.evaluated_at
 		FROM kube_reports_internal.result_pending p
