@@ -82,6 +82,7 @@ def test_database_away(own_stack):
     own_stack.database.stop("immediate")
     answer = until(lambda: next((a for a in [api.get("/readyz")] if a.code == 500), None), 20, "readyz to fail")
     assert time.monotonic() - begun > 2
+    until(lambda: all(api.get("/readyz").code == 500 for _ in range(20)), 20, "every worker to notice")
     assert (answer.body.decode()
             == "[+]ping ok\n[+]log ok\n[-]database failed: reason withheld\n[+]shutdown ok\nreadyz check failed\n")
     answer = api.get("/readyz/database")

@@ -334,7 +334,8 @@ def test_nothing_of_the_owner_runs(hostile):
         CREATE POLICY mine ON kube_reports.cluster USING (evil.checked(name));
         CREATE OR REPLACE FUNCTION kube_reports_internal.api_hello(cluster uuid, name text, protocol integer DEFAULT 1,
             caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
-            OUT generation bigint, OUT store text, OUT oldest_protocol integer, OUT newest_protocol integer)
+            OUT generation bigint, OUT store text, OUT oldest_protocol integer, OUT newest_protocol integer,
+            OUT variant text)
             LANGUAGE plpgsql AS 'BEGIN PERFORM evil.checked(name); END';
         CREATE OR REPLACE FUNCTION kube_reports_internal.reader_objects()
             RETURNS TABLE (kind text, object text, privileges text)
