@@ -24,9 +24,9 @@ class Server(Database):
             self.remove()
             raise
 
-    def rows(self, query, *arguments, user="kube_reports_owner"):
+    def rows(self, query, *arguments, user="kube_reports_owner", database="kube_reports"):
         """What a query gives."""
-        connection = psycopg2.connect(self.connection(user))
+        connection = psycopg2.connect(self.connection(user, database))
         with connection, connection.cursor() as cursor:
             cursor.execute(query, arguments)
             found = cursor.fetchall()
