@@ -67,6 +67,9 @@
 #define FIRST_RESTART_DELAY 100
 #define LAST_RESTART_DELAY 5000
 
+/* Milliseconds in which all workers of a proxy have stopped accepting after one has. */
+#define ACCEPTING_ENDS_MS 250
+
 /* Time that the parent gives workers beyond their own deadline before it kills them, in milliseconds. */
 #define KILL_GRACE 5000
 
@@ -122,14 +125,26 @@ give_up(void *state)
 }
 
 static void
-stop(void *state)
+end_requests(void *state)
 {
 	static LoopTimer timer;
 	void		(*end) (void) = state;
 
-	http_server_stop_accepting();
 	end();
 	loop_timer_start(&timer, (uint64_t) config.shutdown_timeout * 1000, give_up, NULL);
+}
+
+/*
+ * A client connects again as soon as its watch ends.  So watches end only when all workers have stopped accepting:
+ * otherwise the client may begin a watch there that ends at once, which makes client-go list again.
+ */
+static void
+stop(void *state)
+{
+	static LoopTimer timer;
+
+	http_server_stop_accepting();
+	loop_timer_start(&timer, ACCEPTING_ENDS_MS, end_requests, state);
 }
 
 /* Begins the shutdown after a SIGTERM; calls end() after --shutdown-delay-duration. */
