@@ -124,32 +124,46 @@ give_up(void *state)
 	http_server_exit();
 }
 
+/* What a child does when --shutdown-delay-duration has passed. */
+typedef struct Shutdown
+{
+	void		(*refuse) (void);	/* NULL: the child answers no requests */
+	void		(*end) (void);
+} Shutdown;
+
+static const Shutdown worker_shutdown = {api_refuse_requests, api_end_watches};
+static const Shutdown upkeep_shutdown = {NULL, upkeep_end};
+
 static void
 end_requests(void *state)
 {
 	static LoopTimer timer;
-	void		(*end) (void) = state;
+	const Shutdown *shutdown = state;
 
-	end();
+	shutdown->end();
 	loop_timer_start(&timer, (uint64_t) config.shutdown_timeout * 1000, give_up, NULL);
 }
 
 /*
  * A client connects again as soon as its watch ends.  So watches end only when all workers have stopped accepting:
- * otherwise the client may begin a watch there that ends at once, which makes client-go list again.
+ * otherwise the client may begin a watch there that ends at once, which makes client-go list again.  For the same
+ * reason a worker that has stopped begins no watch on the connections that are open.
  */
 static void
 stop(void *state)
 {
 	static LoopTimer timer;
+	const Shutdown *shutdown = state;
 
 	http_server_stop_accepting();
+	if (shutdown->refuse != NULL)
+		shutdown->refuse();
 	loop_timer_start(&timer, ACCEPTING_ENDS_MS, end_requests, state);
 }
 
-/* Begins the shutdown after a SIGTERM; calls end() after --shutdown-delay-duration. */
+/* Begins the shutdown after a SIGTERM, which takes effect after --shutdown-delay-duration. */
 static void
-look_for_term(void (*end) (void))
+look_for_term(const Shutdown *shutdown)
 {
 	static LoopTimer timer;
 	static bool begun;
@@ -158,7 +172,7 @@ look_for_term(void (*end) (void))
 		return;
 	begun = true;
 	log_line(LOG_INFO, "shutdown begins");
-	loop_timer_start(&timer, (uint64_t) config.shutdown_delay * 1000, stop, end);
+	loop_timer_start(&timer, (uint64_t) config.shutdown_delay * 1000, stop, (void *) shutdown);
 }
 
 static void
@@ -167,7 +181,7 @@ worker_tick(void)
 	metrics_tick();
 	health_tick();
 	listeners_tick();
-	look_for_term(api_shutdown);
+	look_for_term(&worker_shutdown);
 }
 
 static bool
@@ -180,7 +194,7 @@ static void
 upkeep_tick(void)
 {
 	metrics_tick();
-	look_for_term(upkeep_end);
+	look_for_term(&upkeep_shutdown);
 }
 
 /* The feed process ends when the parent says so: after the workers, which it serves to their end. */

@@ -102,9 +102,14 @@ probe(void *state)
 }
 
 void
-api_shutdown(void)
+api_refuse_requests(void)
 {
 	shutting_down = true;
+}
+
+void
+api_end_watches(void)
+{
 	/* The remaining quarter of the time is for slow clients to read what was sent to them. */
 	watches_end((uint64_t) config.shutdown_timeout * 750);
 }

@@ -19,8 +19,13 @@ extern void api_request(HttpRequest *request);
 /* Whether the registry is read and the database answers; if not, sets *why. */
 extern bool api_ready(const char **why);
 
-/* Ends watches cleanly and refuses new requests with 429. */
-extern void api_shutdown(void);
+/* From now on new requests get 429, as in kube-apiserver once it accepts no connections; returns at once. */
+extern void api_refuse_requests(void);
+
+/* Whether new requests get 429. */
 extern bool api_shutting_down(void);
+
+/* Ends the watches cleanly, spread over three quarters of --shutdown-timeout; returns at once. */
+extern void api_end_watches(void);
 
 #endif							/* API_H */
