@@ -439,7 +439,8 @@ DECLARE
 BEGIN
 	-- In the variant in C nothing is stored that the server's engine has not admitted.
 	IF kube_reports_internal.variant() = 'c' THEN
-		RAISE EXCEPTION 'the engine of this server decides on writes' USING ERRCODE = 'feature_not_supported',
+		RAISE EXCEPTION 'the engine of this server decides on writes'
+			USING ERRCODE = 'object_not_in_prerequisite_state',
 			HINT = 'Proxies of the variant in C call api_write().';
 	END IF;
 	-- Nobody changes the registry from here on.
