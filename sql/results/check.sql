@@ -1,7 +1,7 @@
 -- check.sql
 --	  Comparing results, history and counts with the documents.
 --
--- verify() reports differences, rebuild() repairs them (results/upkeep.sql).  Both find wrong counts with the same
+-- verify() reports differences, rebuild() repairs them (results/rebuild.sql).  Both find wrong counts with the same
 -- functions.
 
 -- Counts are compared with the results in one snapshot.  Unfolded deltas belong to the current counts and, if they have
