@@ -30,7 +30,7 @@
 
 typedef struct Collection
 {
-	Exchange   *exchange;		/* NULL when the client left */
+	Exchange   *exchange;		/* NULL once the client has left */
 	Arena		arena;
 	Registry   *registry;
 	const RegistryType *type;
@@ -41,7 +41,7 @@ typedef struct Collection
 	PgResult   *piece;
 	size_t		next;			/* row of the piece that is deleted next */
 	int64_t		deleted;
-	bool		continued;		/* the continue token is still to be heeded */
+	bool		continued;		/* the next piece begins at the continue token */
 	const char *after_namespace;
 	const char *after_name;
 	size_t		failed;			/* row of the first object that could not be deleted; SIZE_MAX: none */
@@ -61,7 +61,7 @@ collection_free(Collection *collection)
 	free(collection);
 }
 
-/* The exchange, which is not the collection's any more; NULL when the client left. */
+/* Takes the exchange from the collection; NULL once the client has left. */
 static Exchange *
 collection_end(Collection *collection)
 {
@@ -110,7 +110,7 @@ collection_success(Collection *collection)
 
 /* ---------- deleting ---------- */
 
-/* Ignores an object that vanished meanwhile.  Any other error ends the request. */
+/* Ignores an object that another client has deleted meanwhile.  Any other error ends the request. */
 static void
 object_deleted(void *state, size_t write, const DialogueAnswer *answer)
 {
@@ -148,7 +148,7 @@ dialogue_over(void *state, PgOutcome outcome, const PgError *error)
 	}
 	exchange = collection_end(collection);
 	if (exchange == NULL)
-		 /* nobody waits */ ;
+		 /* no client waits */ ;
 	else if (outcome != PG_OK)
 		reply_outcome(exchange, outcome, error);
 	else if (collection->stale && exchange->registry_moves++ < 5)
@@ -268,7 +268,7 @@ collection_start(Exchange *exchange)
 	arena_init(&collection->arena);
 	collection->registry = registry_hold(exchange->registry);
 	collection->type = exchange->type;
-	/* The plan's texts are in the exchange's arena, which a client that leaves takes along; nothing is loaded then. */
+	/* The plan's texts are in the exchange's arena, which ends with the exchange; then nothing is loaded any more. */
 	collection->plan = plan;
 	collection->request = (JsonText) {
 		arena_strndup(&collection->arena, exchange->request.bytes, exchange->request.len), exchange->request.len

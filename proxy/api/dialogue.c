@@ -5,8 +5,8 @@
  *
  * Each write goes through its stages; the dialogue goes from one call of the
  * database to the next until every write has its answer.  The engine's part
- * (decide) uses only what the dialogue owns, so that a thread may do it for
- * a write that costs much.
+ * (decide) uses only memory of the dialogue, so that a thread may run it for an
+ * expensive write.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,22 +21,22 @@
 #include "base/offload.h"
 #include "decide/write.h"
 
-/* As upstream tries generated names: 8 in all. */
+/* Upstream also tries 8 generated names. */
 #define NAME_TRIES 8
 
-/* A thread decides on more than so many bytes of documents: other clients wait for the loop. */
+/* Above this size of documents in bytes, a thread decides: other clients wait for the loop. */
 #define DECIDE_AT_ONCE ((size_t) 256 * 1024)
 
-/* Others may change the object so often while it is decided on; then the write waits for a turn of its own. */
+/* After so many changes of the object by other writers, the write waits for a batch of its own. */
 #define LOST_TRIES 16
 
 typedef enum ItemStage
 {
-	ITEM_ADMIT,					/* a create: the engine looks at it first */
+	ITEM_ADMIT,					/* a create: the engine admits it first */
 	ITEM_LOAD,					/* needs the stored object */
-	ITEM_DECIDE,				/* has what is stored */
+	ITEM_DECIDE,				/* the stored object is loaded */
 	ITEM_COMMIT,				/* has something to store */
-	ITEM_ANSWER,				/* nothing is to be stored */
+	ITEM_ANSWER,				/* stores nothing */
 	ITEM_DONE					/* has its answer */
 } ItemStage;
 
@@ -49,9 +49,9 @@ typedef struct Item
 	const char *namespace_name;
 	const char *name;			/* of the path; "" for a create */
 	const char *namespace_uid;
-	bool		of_collection;	/* of a deletecollection: has no name, and need not be there */
+	bool		of_collection;	/* of a deletecollection: has no name, and its object may be missing */
 	int			names;			/* generated names tried */
-	int			lost;			/* how often another writer was first */
+	int			lost;			/* how often another writer changed the object first */
 	bool		exists;			/* stored is valid */
 	StoredObject stored;		/* in the result of the last call */
 	DecidedWrite decided;
@@ -66,7 +66,7 @@ typedef struct Dialogue
 	size_t		bytes;			/* of the requests' documents */
 	size_t		count;
 	Item		items[DIALOGUE_WRITES];
-	PgResult   *result;			/* of the last call: has the stored objects */
+	PgResult   *result;			/* of the last call, with the stored objects */
 	DialogueAnswered answered;
 	DialogueDone done;
 	void	   *state;
@@ -142,7 +142,7 @@ item_refuse(Dialogue *dialogue, Item *item, int code)
 	item_answer(dialogue, item, &(DialogueAnswer) {.code = code});
 }
 
-/* The answer that was decided; version: that of the write, 0 when nothing was stored. */
+/* Answers with the outcome of the decision; version: of the write, 0 when it stored nothing. */
 static void
 item_say(Dialogue *dialogue, Item *item, int64_t version)
 {
@@ -276,7 +276,7 @@ send_load(Dialogue *dialogue)
 
 /* ---------- commit ---------- */
 
-/* Another writer was first: the next decision is made on what the store has now. */
+/* Another writer changed the object first: decide again, on the state that is stored now. */
 static void
 item_lost(Dialogue *dialogue, Item *item, JsonText version, JsonText metadata, JsonText body)
 {
@@ -287,7 +287,7 @@ item_lost(Dialogue *dialogue, Item *item, JsonText version, JsonText metadata, J
 		item_refuse(dialogue, item, 404);
 		return;
 	}
-	/* That a name is taken costs nothing to say. */
+	/* The answer that a name is taken needs no document. */
 	if ((dialogue->alone && !item->of_collection && !item->inserts) || item->lost++ >= LOST_TRIES ||
 		(there && metadata.bytes == NULL))
 	{

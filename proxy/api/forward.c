@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * forward.c
- *	  What senders of other clusters forward: /v1/forward/...
+ *	  Requests of senders in other clusters: /v1/forward/...
  *
  * These requests have a port of their own.  Their credentials are not those of
  * Kubernetes' users: neither a token nor a certificate of a sender means
@@ -32,7 +32,7 @@
 #include "trust/client_certificate.h"
 #include "trust/request_header.h"
 
-/* A compressed body may grow so much. */
+/* How many times larger than the limit of a body an unpacked body may be. */
 #define GROWTH 4
 #define LOG_INTERVAL 5000		/* of refusals, in milliseconds */
 
@@ -243,7 +243,7 @@ known(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 
 /* ---------- the request ---------- */
 
-/* As a literal; NULL: nothing is served at the path. */
+/* The part of the path after the prefix, as a literal; NULL: the path is not served. */
 static const char *
 what_of(const char *path)
 {
@@ -269,7 +269,7 @@ is_json(const char *content_type)
 	return content_type == NULL || (len == sizeof(json) - 1 && strncasecmp(content_type, json, len) == 0);
 }
 
-/* Reads what the head says; false when it was answered. */
+/* Checks path, method and headers; false when the request was answered with an error. */
 static bool
 read_head(Exchange *exchange, Forward *forward)
 {

@@ -17,7 +17,7 @@
 #define TOO_LARGE "54000"
 #define NOT_UNDERSTOOD "0A000"
 
-/* An answer to one kind of question.  NULL with *why: an error, of SQLSTATE 54000. */
+/* Answers one kind of question.  NULL with *why: an error with SQLSTATE 54000. */
 typedef JsonText (*Answer) (Arena *arena, const JsonNode *question, const char **why);
 
 static JsonText
@@ -62,7 +62,7 @@ answer_time(Arena *arena, const JsonNode *question, const char **why)
 	return time;
 }
 
-/* What a registration is refused for, in the API's words. */
+/* The reasons for which a registration is refused, in the API's words. */
 static JsonText
 invalid(Arena *arena, const char *kind, const char *group, const char *name, const FieldErrorList *errors)
 {
@@ -185,7 +185,7 @@ answer_write(Arena *arena, const JsonNode *question, const char **why)
 	return answer;
 }
 
-/* limited: the answer sets no limits itself. */
+/* limited: engine_answer() sets the budget; the other functions set their own. */
 static const struct
 {
 	const char *name;
@@ -200,7 +200,7 @@ static const struct
 	{"decision", answer_write, false},
 };
 
-/* An answer under the budget of its question. */
+/* Argument of a function that runs under the budget of its question. */
 typedef struct Answering
 {
 	Arena	   *arena;
@@ -237,5 +237,5 @@ engine_answer(Arena *arena, JsonText question)
 		return answering.given.bytes != NULL ? answering.given :
 			refusal(arena, TOO_LARGE, answering.why != NULL ? answering.why : "the engine has no answer");
 	}
-	return refusal(arena, NOT_UNDERSTOOD, "the proxy does not know this question: its version is another one");
+	return refusal(arena, NOT_UNDERSTOOD, "this version of the proxy does not know the question");
 }

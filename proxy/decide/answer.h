@@ -12,7 +12,7 @@
 
 /*
  * The answer to a question, a JSON object; or an error: an exclamation mark, an SQLSTATE, a message.  Never fails:
- * a question that is not understood is answered by an error.
+ * the answer to an unknown question is an error.
  */
 extern JsonText engine_answer(Arena *arena, JsonText question);
 

@@ -7,7 +7,7 @@
  */
 #include "decide/definitions.h"
 
-/* A document on its way; what is written or compiled goes to the arena. */
+/* The input and output of compilation; results go to the arena. */
 typedef struct Reading
 {
 	Arena	   *arena;
@@ -26,7 +26,7 @@ parse_object(Arena *arena, JsonText text)
 	return node != NULL && node->kind == JSON_KIND_OBJECT ? node : NULL;
 }
 
-/* The checks need more memory than the result of them, which alone is kept. */
+/* The checks need more memory than their result: only the result is kept. */
 static void
 check_definition(void *state)
 {

@@ -3,8 +3,8 @@
  * definitions.h
  *	  A served type as the engine uses it: definition and mapping, compiled.
  *
- * The same as extension/definition_cache.c keeps in a backend.  Nothing of it
- * changes once it is compiled, so that threads may share it.
+ * extension/definition_cache.c keeps the same in a backend.  A compiled type
+ * does not change, so that threads may share it.
  *
  *-------------------------------------------------------------------------
  */
@@ -17,14 +17,14 @@
 /* A served version of a type, in one lane. */
 typedef struct Served
 {
-	int64_t		definition_id;	/* no two documents ever have the same id */
+	int64_t		definition_id;	/* never given to another document */
 	const Definition *definition;
 	int			cluster_id;
 	int			type_id;
 	bool		namespaced;
 	int64_t		mapping_id;		/* 0: results do not count as current */
 	const ResultMapping *mapping;	/* NULL: results do not count as current */
-	bool		fill_summary;	/* count results where the producer left that out */
+	bool		fill_summary;	/* count results if the producer gave no summary */
 } Served;
 
 /*

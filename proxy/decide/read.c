@@ -15,7 +15,7 @@
 
 #define ROOM_LEAST ((size_t) 64 * 1024)
 
-/* A row on its way. */
+/* Input and output of rendering one row. */
 typedef struct Rendering
 {
 	StrBuf	   *buf;
@@ -118,7 +118,7 @@ read_plan(Arena *arena, const Definition *definition, JsonText text, ReadPlan *p
 		memset(plan, 0, sizeof(*plan));
 		strbuf_init(&plan->status, arena);
 		plan->code = 400;
-		status_failure(&plan->status, 400, "BadRequest", "the request has a NUL where no NUL can be", NULL);
+		status_failure(&plan->status, 400, "BadRequest", "the request has a NUL where NUL is not allowed", NULL);
 		return false;
 	}
 	return strcmp(request.verb, "get") == 0 ? read_plan_get(arena, &request, plan) :

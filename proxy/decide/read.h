@@ -28,7 +28,7 @@ typedef struct ReadRow
 	JsonText	body;			/* packed; bytes NULL or no length: the form does not need it */
 } ReadRow;
 
-/* What becomes of a row. */
+/* The form that a row gets. */
 typedef enum ReadPart
 {
 	READ_ANSWER,				/* the answer to a get, with a newline */
@@ -44,7 +44,7 @@ typedef enum ReadOutcome
 	READ_COSTLY					/* rendering exceeded the budget of the row */
 } ReadOutcome;
 
-/* Memory for an unpacked body, which several rows use one after the other.  Zeroed: none yet. */
+/* Memory for an unpacked body; rows use it one after the other.  Zeroed: none yet. */
 typedef struct ReadRoom
 {
 	char	   *bytes;

@@ -1,9 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * result_rows.c
- *	  Rows of results, as result_difference() of the variant in SQL takes them.
+ *	  Rows of results, in the form that result_difference() of the SQL variant
+ *	  takes.
  *
- * The same as extension/sql_result.c gives in the variant in C.
+ * extension/sql_result.c makes the same rows in the variant in C.
  *
  *-------------------------------------------------------------------------
  */
@@ -33,7 +34,7 @@ hash_fields(void *state, const char *bytes, size_t len)
 	unsigned char digest[EVP_MAX_MD_SIZE];
 	uint64_t	number = 0;
 
-	/* Without a type, the context keeps the one that it has. */
+	/* Without a type, the context keeps its type. */
 	if (EVP_DigestInit_ex(context, NULL, NULL) != 1 || EVP_DigestUpdate(context, bytes, len) != 1 ||
 		EVP_DigestFinal_ex(context, digest, NULL) != 1)
 		abort();
@@ -182,7 +183,7 @@ run(Arena *arena, Computing *computing, const char **why)
 	computing->context = EVP_MD_CTX_new();
 	if (computing->context == NULL || EVP_DigestInit_ex(computing->context, EVP_sha256(), NULL) != 1)
 		abort();
-	/* Rows repeat texts of the documents: each has the texts of its subject. */
+	/* Rows repeat texts of the documents, because each row has the texts of its subject. */
 	limit = arena_run(arena, 4 * (states->old_metadata.len + states->old_body.len + states->metadata.len +
 								  states->body.len), compute, computing);
 	EVP_MD_CTX_free(computing->context);

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * result_rows.h
- *	  Rows of results, as result_difference() of the variant in SQL takes them.
+ *	  Rows of results, in the form that result_difference() of the SQL variant
+ *	  takes.
  *
  *-------------------------------------------------------------------------
  */
@@ -32,7 +33,7 @@ typedef struct ResultRows
 extern bool result_rows(Arena *arena, const ResultMapping *mapping, int cluster, const ResultStates *states,
 						ResultRows *rows, const char **why);
 
-/* Only the time. */
+/* Computes only evaluated_at. */
 extern bool result_evaluated_at(Arena *arena, const ResultMapping *mapping, JsonText metadata, JsonText body,
 								JsonText *evaluated_at, const char **why);
 

@@ -16,7 +16,7 @@
 #include "engine/answers/render.h"
 #include "decide/result_rows.h"
 
-/* As extension/sql_write.c has it. */
+/* The same as in extension/sql_write.c. */
 #define MAX_BODY ((size_t) 64 << 20)
 
 /* Results of larger documents follow after the write: costly_bytes() in sql/store/write.sql. */

@@ -3,10 +3,10 @@
  * write.h
  *	  A write of one object, decided by the proxy.
  *
- * The same as the functions write_admit() and write_decide() of the variant in
- * C do in a backend (extension/sql_write.c).  A create is admitted first and
- * needs no stored object, unless there is one.  Every other write is decided
- * on the stored object.  Either may be repeated, on another object.
+ * In the variant in C, write_admit() and write_decide() do the same in a backend
+ * (extension/sql_write.c).  A create is admitted first; it needs the stored
+ * object only if one exists.  Every other write is decided on the stored
+ * object.  Both steps may be repeated with another stored object.
  *
  *-------------------------------------------------------------------------
  */
@@ -36,24 +36,24 @@ typedef enum DecidedAction
 
 typedef struct DecidedWrite
 {
-	Arena		arena;			/* has everything that follows */
+	Arena		arena;			/* of all pointers below */
 	DecidedAction action;
 	ApiRequest	request;
 	WriteOutcome outcome;
-	bool		on_object;		/* there was a stored object, of the version base */
+	bool		on_object;		/* decided on a stored object, of version base */
 	int64_t		base;
 	JsonText	metadata;		/* to be stored, or of the object that is the answer; bytes NULL: none */
 	JsonText	body;
-	JsonText	rows;			/* what changes of the results (result_rows.h); bytes NULL: to be computed later */
+	JsonText	rows;			/* changes of results (result_rows.h); bytes NULL: computed later */
 	JsonText	evaluated_at;	/* empty: no time */
 } DecidedWrite;
 
 extern void write_ask_admission(DecidedWrite *write, const AskedWrite *asked);
 
-/* stored: the object that there is, NULL for none.  Replaces an earlier decision. */
+/* stored: the stored object, NULL for none.  Replaces an earlier decision. */
 extern void write_ask_decision(DecidedWrite *write, const AskedWrite *asked, const StoredObject *stored);
 
-/* Computes rows and evaluated_at of an insert, update or delete.  stored as for the decision. */
+/* Computes rows and evaluated_at of an insert, update or delete.  stored: the same as for the decision. */
 extern void write_ask_results(DecidedWrite *write, const AskedWrite *asked, const StoredObject *stored);
 
 /* The body of the answer.  version is that of the write, 0 when nothing was stored.  now: seconds since 1970. */

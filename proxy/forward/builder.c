@@ -83,7 +83,7 @@ gathered(void *state)
 	builder_flush();
 }
 
-/* Notes a key; false: it was there.  Two keys of one hash only make a batch end early. */
+/* Adds a key; false: the batch has it already.  Two keys with one hash only end the batch early. */
 static bool
 note_key(const char *key)
 {
@@ -129,7 +129,7 @@ builder_add(const char *op, const char *key, const JsonNode *object, const char 
 bool
 builder_move(const char *kind, const char *version)
 {
-	/* Behind the events that came before. */
+	/* After the events that came before. */
 	if (!builder_flush())
 		return false;
 	queue_set_position(kind, version);

@@ -3,9 +3,9 @@
  * builder.h
  *	  Gathers items into the next batch of the queue.
  *
- * A batch has no object twice: the receiver refuses that.  What is gathered is
- * lost when the process ends, and is read again: positions move only with the
- * batch that has the events.
+ * A batch has no object twice: the receiver refuses that.  Gathered items
+ * are lost when the process ends, and are read again: a position moves only
+ * with the batch that has the events.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,7 +15,7 @@
 #include "engine/base/json.h"
 
 /*
- * Adds an item: op is apply or delete, key names the object among those of all kinds.  kind and version: the position
+ * Adds an item: op is apply or delete, key identifies the object among all kinds.  kind and version: the position
  * of the kind once the item is in the queue; version NULL: unchanged.  False: the queue is full; the item was not
  * taken, and builder_ready() will be true when it is worth trying again.
  */

@@ -4,8 +4,8 @@
  *	  kube-reports-proxy forward: sends the objects of a cluster to a receiver.
  *
  * One process with one loop: a source for each kind fills the queue, and the
- * oldest batch of the queue is sent.  The process keeps nothing that the queue
- * does not have: it may be killed at any time.
+ * oldest batch of the queue is sent.  All state is in the queue, so that the
+ * process may be killed at any time.
  *
  *-------------------------------------------------------------------------
  */
@@ -101,7 +101,7 @@ static uint64_t full_told_at;
 static bool full_told;
 static uint64_t times_full;
 
-/* ---------- what others see ---------- */
+/* ---------- Events and metrics ---------- */
 
 static void
 event_answered(void *state, int status, const json_t *answer, const char *why)
@@ -110,7 +110,7 @@ event_answered(void *state, int status, const json_t *answer, const char *why)
 		log_line(LOG_WARNING, "no Event about the full queue could be created (code %d)", status);
 }
 
-/* An Event in the sender's own namespace; nothing waits for it. */
+/* Creates an Event in the sender's own namespace, without waiting for the answer. */
 static void
 send_event(void)
 {
@@ -271,7 +271,7 @@ kind_name(Asker *asker, Arena *arena, const char *type, const char **why)
 	return NULL;
 }
 
-/* KEY=VALUE,... as a JSON object; NULL: it is none. */
+/* KEY=VALUE,... as a JSON object; NULL: the text has another form. */
 static const char *
 metadata_json(Arena *arena, const char *pairs)
 {

@@ -7,7 +7,7 @@
  * a batch:		{"positions":{kind:version},"items":[...]}
  *
  * base is the number before the first batch of the stream.  last is the newest
- * batch when state was written: batches behind it have newer positions.
+ * batch at the time when state was written: later batches have newer positions.
  *
  *-------------------------------------------------------------------------
  */
@@ -62,7 +62,7 @@ batch_name(uint64_t number)
 
 /* ---------- files ---------- */
 
-/* Writes a file under its name at once or not at all, and makes that durable. */
+/* Writes a file atomically and durably. */
 static bool
 write_file(const char *name, JsonText text)
 {
@@ -283,7 +283,7 @@ number_at(const JsonNode *object, const char *key)
 
 /* ---------- opening ---------- */
 
-/* The numbers of the batches are without a gap; false otherwise. */
+/* Checks that no number is missing between the batches. */
 static bool
 find_batches(const char *directory, char *why, size_t why_size)
 {
@@ -467,7 +467,7 @@ queue_done(uint64_t number)
 
 	if (number != queue.first || queue.first > queue.last)
 		return true;
-	/* Without a batch, nothing but state has the number of the last one and the positions. */
+	/* When no batch is left, only state has the last number and the positions. */
 	if (queue.first == queue.last && !queue_save())
 		return false;
 	if (fstatat(queue.directory, batch_name(number), &file, 0) == 0)

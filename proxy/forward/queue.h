@@ -5,9 +5,9 @@
  *
  * A directory has one file for each batch, named by its number, and a file
  * "state".  A batch is in the queue once its file has its name: after an fsync
- * of the file and of the directory.  Each batch has the positions of all watches as of
- * its last event, so that after kill -9 a watch goes on exactly behind the
- * last event that is in the queue.
+ * of the file and of the directory.  Each batch has the positions of all
+ * watches at its last event, so that after kill -9 a watch continues exactly
+ * after the last event in the queue.
  *
  * The receiver counts the batches of a stream.  So a batch may be sent again
  * at any time, and is removed only when the receiver has stored it.
@@ -35,8 +35,8 @@ extern void queue_stage_position(const char *kind, const char *version);
 extern void queue_set_position(const char *kind, const char *version);
 
 /*
- * Appends a batch: items is the inside of a JSON array.  0: it does not fit, or the disk is full: try later.  Otherwise
- * its number.
+ * Appends a batch; items: the elements of a JSON array, without its brackets.  Returns the number of the batch; 0: it
+ * does not fit, or the disk is full: try later.
  */
 extern uint64_t queue_append(JsonText items);
 extern bool queue_save(void);

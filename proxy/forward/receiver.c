@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * receiver.c
- *	  What the sender says to the receiver: batches of the queue, and questions.
+ *	  Requests of the sender to the receiver: batches of the queue, and questions.
  *
  * One batch is under way at a time.  Without an answer, and after 429 and 5xx,
  * the same batch is sent again, later each time.  The receiver stores a batch
- * whole: 400 names each item that it can never take, and these are left out
- * and counted.  409: the receiver does not know the stream any more (its
+ * whole: an answer 400 names each item that it can never store; these items
+ * are left out and counted.  409: the receiver does not know the stream any more (its
  * database was restored): the batches go on as a new stream, and every kind is
  * compared.  Nothing else removes a batch from the queue.
  *
@@ -142,7 +142,7 @@ retry(void)
 	again_later(&delivery.exchange, deliver_again, NULL);
 }
 
-/* The items without those that are left out. */
+/* The items that are not left out. */
 static JsonText
 good_items(Arena *arena, JsonText items)
 {
@@ -201,7 +201,7 @@ note_refused(JsonText answer)
 		json_append(&delivery.keep, delivery.refused, json_new_integer(&delivery.keep, (int64_t) place));
 		counts.rejected++;
 		found = true;
-		log_line(LOG_ERROR, "the receiver takes no such object, which is left out: %s: %s", field,
+		log_line(LOG_ERROR, "the receiver refuses an object, which is left out: %s: %s", field,
 				 json_get_cstring(arena, causes->u.array.items[i], "message"));
 	}
 	return found;

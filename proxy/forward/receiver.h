@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * receiver.h
- *	  What the sender says to the receiver: batches of the queue, and questions.
+ *	  Requests of the sender to the receiver: batches of the queue, and questions.
  *
  *-------------------------------------------------------------------------
  */

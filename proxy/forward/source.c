@@ -3,13 +3,13 @@
  * source.c
  *	  The objects of one kind in a cluster: a list, then a watch.
  *
- * A watch begins behind the last event that is in the queue, also after
- * kill -9.  Only when there is none, or kube-apiserver has forgotten it (410),
- * the kind is listed.  Each page is compared with what the receiver has; what
- * differs goes into the queue.  At the end the keys of the list, in order, are
- * compared again in ranges: what the receiver has besides goes into the queue
- * as deletions.  The receiver must have stored every earlier batch with
- * objects of the kind before anything is compared.
+ * A watch begins after the last event in the queue, also after kill -9.  The
+ * kind is listed only when the queue has no position, or when kube-apiserver
+ * has forgotten the position (410).  Each page is compared with the receiver;
+ * differences go into the queue.  At the end the keys of the list, in order,
+ * are compared again in ranges: objects that only the receiver has go into the
+ * queue as deletions.  Before a comparison, the receiver must have stored every
+ * earlier batch with objects of the kind.
  *
  * While the queue is full, watches end and nothing is read: kube-apiserver
  * keeps the events, or forgets them, and then the kind is listed again.
@@ -56,10 +56,10 @@ typedef enum Step
 	STEP_DRAIN,					/* until the receiver has stored batch drained */
 	STEP_PAGE,					/* a page is under way */
 	STEP_COMPARE,				/* a page is being compared */
-	STEP_QUEUE,					/* what differs waits for room in the queue */
+	STEP_QUEUE,					/* differences wait for room in the queue */
 	STEP_SWEEP,					/* a range of keys is being compared */
 	STEP_WATCH,
-	STEP_FULL					/* the queue is full; a watch has ended for that */
+	STEP_FULL					/* the queue is full; the watch has ended because of that */
 } Step;
 
 /* Namespace, name and uid of a listed object, each ended by NUL. */
@@ -85,9 +85,9 @@ typedef struct Source
 	size_t		key_count;
 	size_t		key_capacity;
 	size_t		swept;			/* keys before this one were compared */
-	uint64_t	drained;		/* batches up to this one must be stored before anything is compared */
+	uint64_t	drained;		/* the receiver must have stored this batch before a comparison */
 	const JsonNode *page;
-	JsonNode   *wanted;			/* what differs of the page or the range */
+	JsonNode   *wanted;			/* differences of the page or the range */
 	size_t		wanted_next;
 	bool		sweeping;		/* wanted are keys to delete */
 	bool		more;			/* of the range */
@@ -141,7 +141,7 @@ begun(void *state, int status)
 		loop_timer_start(&source->lines_timer, 0, lines_read, source);
 }
 
-/* The arena belongs to the transfer from here on. */
+/* The transfer owns the arena from here on. */
 static void
 transfer(Source *source, const char *path, long timeout_ms, size_t limit,
 		 bool (*take) (void *state, int status, const char *bytes, size_t len),
@@ -261,7 +261,7 @@ page_compared(void *state, JsonText body)
 	source->wanted = answer_array(source, body, "wanted", &more);
 	if (source->wanted == NULL)
 	{
-		list_failed(source, "the receiver's answer is none");
+		list_failed(source, "the receiver's answer cannot be read");
 		return;
 	}
 	source->wanted_next = 0;
@@ -340,7 +340,7 @@ list_begin(Source *source)
 	counts.lists++;
 	list_free(source);
 	source->resync = false;
-	/* Nothing of the kind may be on its way while it is compared. */
+	/* No batch may have items of the kind while the kind is compared. */
 	if (!builder_flush())
 	{
 		source->step = STEP_FULL;
@@ -351,7 +351,7 @@ list_begin(Source *source)
 	sources_go_on(queue_last() - queue_batches());
 }
 
-/* ---------- what differs ---------- */
+/* ---------- differences ---------- */
 
 static JsonNode *
 deletion(Source *source, Arena *arena, const char *namespace, const char *name, const char *uid)
@@ -416,7 +416,7 @@ queue_wanted(Source *source)
 		arena_free(&source->arena);
 		if (!more)
 			source->swept += RANGE_KEYS;
-		/* What was found must be gone before the range is compared again. */
+		/* The receiver must have deleted these keys before the range is compared again. */
 		if (more)
 		{
 			if (!builder_flush())
@@ -450,7 +450,7 @@ swept(void *state, JsonText body)
 	source->wanted = answer_array(source, body, "surplus", &source->more);
 	if (source->wanted == NULL)
 	{
-		list_failed(source, "the receiver's answer is none");
+		list_failed(source, "the receiver's answer cannot be read");
 		return;
 	}
 	source->wanted_next = 0;
@@ -483,7 +483,7 @@ sweep(Source *source)
 
 	if (source->swept > 0 && source->swept >= source->key_count)
 	{
-		/* The position is that of the list once everything that differs is in the queue. */
+		/* Once all differences are in the queue, the position is that of the list. */
 		if (!builder_move(source->kind, source->list_version))
 			return;
 		replace(&source->seen, source->list_version);
@@ -545,7 +545,7 @@ watch_done(void *state, int status, const char *why)
 	later(source);
 }
 
-/* Ends the watch: nothing more can be taken. */
+/* Ends the watch, because the queue takes no more events. */
 static void
 watch_stop(Source *source)
 {

@@ -19,7 +19,7 @@ extern void source_start(KubeApi *api, const char *kind, const char *name);
 /* Lists every kind again and compares it with the receiver. */
 extern void sources_resync(void);
 
-/* A batch was stored, or the queue has room: go on with what waits for that. */
+/* Continues work that waited for a stored batch or for room in the queue. */
 extern void sources_go_on(uint64_t stored);
 
 typedef struct SourceCounts
