@@ -568,7 +568,8 @@ BEGIN
 			SELECT c.namespace, c.name, min(c.version) AS first, max(c.version) AS last,
 				count(*) AS changes, max(c.at) AS at, bool_and(c.operation = 'A') AS created,
 				max(coalesce(kube_reports.document_size(c.old_body), 0)) AS old_size
-			FROM (SELECT c.namespace, c.name, c.version, c.operation, c.old_body, c.at FROM kube_reports_internal.change c
+			FROM (SELECT c.namespace, c.name, c.version, c.operation, c.old_body, c.at
+				FROM kube_reports_internal.change c
 				WHERE c.lane = record_results.lane AND c.version > after_version ORDER BY c.version LIMIT max_changes) c
 			GROUP BY c.namespace, c.name
 		), sized AS (

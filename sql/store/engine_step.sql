@@ -49,9 +49,9 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_engine_piece(uuid, text, bigint, text[], text[],
 	kube_reports_internal.caller)
-	IS 'one step of work (catch_up, maintain, aggregate) that may ask the engine. questions not null: nothing was '
-		'done; each begins with its hash of 32 characters, by which the next call names what it has answered. told: '
-		'see api_may_merge()';
+	IS 'one step of work (catch_up, maintain, aggregate) that may ask the engine. questions not null: the step did '
+		'nothing; each question begins with its hash of 32 characters, by which the next call refers to its answers. '
+		'told: see api_may_merge()';
 
 CREATE PROCEDURE kube_reports_internal.api_engine_step(cluster uuid, work text, told bigint, answered text[],
 	answers text[], INOUT more boolean, INOUT follow_policies boolean, INOUT policies_stored boolean,

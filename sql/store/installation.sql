@@ -1,16 +1,16 @@
 -- installation.sql
---	  Which version the script made, and whether this is still the place that
---	  it made it in.
+--	  The version of the install script, and a mark that tells a restored copy
+--	  from the original.
 --
--- Nothing here asks pg_extension: the plain script (docs/managed.md) makes the
--- same objects without an extension.
+-- These functions do not read pg_extension: the plain script
+-- (docs/managed.md) makes the same objects without an extension.
 --
--- A dump of an extension has rows, and CREATE EXTENSION makes a new row of the
--- store itself.  A dump of the plain script's objects has everything, including
--- the row of the store.  So the mark of the place is the OID of a table, which
--- is new after every restore.  It is part of a function: a dump has functions,
--- logical replication does not copy them.  Base backups and pg_upgrade keep
--- the OIDs of tables.
+-- A dump of an extension has only rows, and CREATE EXTENSION makes a new row of
+-- table store.  A dump of the plain script's objects has everything, including
+-- the row of table store.  So the mark is the OID of a table: a restore gives
+-- the table a new OID.  The mark is in the body of a function: a dump has
+-- functions, and logical replication does not copy them.  Base backups and
+-- pg_upgrade keep the OIDs of tables.
 
 CREATE FUNCTION kube_reports_internal.script_version() RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE

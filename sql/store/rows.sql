@@ -4,10 +4,10 @@
 -- The caller has planned the read (extension/engine/answers/read_plan.h) and
 -- passes the plan as arguments.  The first columns of each answer are those of
 -- a reply; the body is null, or the Status of what cannot be read.  Bodies
--- come as stored_bytes() gives them.
+-- have the form of stored_bytes().
 --
--- ELSE NULL::kube_reports.report: without it CASE gives the base type where
--- report is a domain, and each document would be checked again.
+-- ELSE NULL::kube_reports.report: without it, CASE has the base type where
+-- report is a domain, and PostgreSQL would check each document again.
 
 CREATE FUNCTION kube_reports_internal.api_read_object(cluster uuid, "group" text, served_version text, resource text,
 	namespace text, name text, at_least bigint,
@@ -49,7 +49,7 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_read_object(uuid, text, text, text, text, text, bigint,
 	kube_reports_internal.caller)
-	IS 'a stored object, in the state of a version or a later one. 404 without a body: there is none';
+	IS 'a stored object, in the state of a version or a later one. 404 without a body: the object does not exist';
 
 CREATE FUNCTION kube_reports_internal.api_read_list(cluster uuid, "group" text, served_version text, resource text,
 	only_namespace text, needs_body boolean, label_selector text, terms text[], field_selector text, field_name text,
@@ -80,7 +80,7 @@ DECLARE
 	rows_before bigint;
 	stored_body kube_reports.report;
 	size		bigint;
-	-- What is added to the texts of an item.
+	-- Bytes that the answer adds to the texts of an item.
 	envelope_bytes CONSTANT integer := 100;
 	items_before bigint := coalesce((place->>'items')::bigint, 0);
 	items		bigint := 0;
@@ -143,7 +143,7 @@ BEGIN
 	code := NULL;
 	content_type := NULL;
 	retry_after := NULL;
-	-- One below the largest bigint: one item more is asked for than is shown.
+	-- One below the largest bigint: the query asks for one item more than the page shows.
 	most_items := CASE WHEN max_items > 0 THEN least(max_items, 9223372036854775806) - items_before
 		ELSE 9223372036854775806 END;
 	plain := newest = at_version AND terms = '{}' AND field_name IS NULL AND label_selector = ''
@@ -240,8 +240,8 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.api_read_list(uuid, text, text, text, text, boolean, text, text[], text, text,
 	bigint, bigint, bigint, boolean, boolean, text, text, bigint, text, kube_reports_internal.caller)
 	IS 'a list, piece by piece: the first row is a reply; rows with metadata are objects; the last row has the version '
-		'of the list, and next_cursor, with which to call again, or else the continue token (empty: no page follows) '
-		'and how many objects remain. at_version null: the newest state, which newest_only denies to a standby';
+		'of the list, and next_cursor, for the next call, or else the continue token (empty: no page follows) and '
+		'the number of remaining objects. at_version null: the newest state, which newest_only denies to a standby';
 
 CREATE FUNCTION kube_reports_internal.api_read_watch(cluster uuid, "group" text, served_version text, resource text,
 	only_namespace text, at_version bigint, initial_events boolean,
@@ -337,5 +337,6 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_read_changes(uuid, integer, bigint, boolean, integer,
 	kube_reports_internal.caller)
-	IS 'what happened in a lane after a version, in order, as api_changes() says it, with the stored objects: of D the '
-		'last state, and the state before where the labels differ; one row X when the log does not reach back that far';
+	IS 'the changes of a lane after a version, in order, in the form of api_changes(), with the stored objects: for D '
+		'the last state, and the state before where the labels differ; one row X when the log '
+		'does not reach back so far';

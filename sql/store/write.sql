@@ -15,7 +15,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.refuse_restoring()
-	IS 'raises the error of whoever reads or writes reports between the loading of a dump and after_restore()';
+	IS 'raises the error for reads and writes of reports between the loading of a dump and after_restore()';
 
 -- Resolves a request.  Returns one row, or none when the type or the version is not served, or the caller may not act
 -- for the cluster.
@@ -44,8 +44,8 @@ BEGIN ATOMIC
 			ELSE kube_reports_internal.may_serve(c.id, $5) END;
 END;
 COMMENT ON FUNCTION kube_reports_internal.resolve(uuid, text, text, text, kube_reports_internal.caller)
-	IS 'what a request''s cluster, group, version and resource stand for; mapping null: results do not count as '
-		'current; fill_summary: see set_summaries(); aggregated: see queue_aggregation()';
+	IS 'resolves a request''s cluster, group, version and resource; mapping null: the type has no current results; '
+		'fill_summary: see set_summaries(); aggregated: see queue_aggregation()';
 
 CREATE TYPE kube_reports_internal.admitted AS (
 	action		"char",
@@ -62,7 +62,7 @@ CREATE TYPE kube_reports_internal.admitted AS (
 	warnings	text[],
 	actor		text
 );
-COMMENT ON TYPE kube_reports_internal.admitted IS 'what write_admit() says of a request';
+COMMENT ON TYPE kube_reports_internal.admitted IS 'the decision of write_admit() about a request';
 
 -- A larger document is written in a batch of its own, and its results follow after the lane is released: see
 -- docs/architecture/writes.md, "Fairness".
@@ -70,12 +70,12 @@ CREATE FUNCTION kube_reports_internal.costly_bytes() RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN 262144;
 COMMENT ON FUNCTION kube_reports_internal.costly_bytes()
-	IS 'documents that are larger cost much: nobody else''s write waits for them';
+	IS 'documents above this size are expensive: no other write waits for them';
 
--- From here on the text is the same whoever has decided: the engine in the backend (requests and bodies are given) or in
--- the proxy (they are null).  All decisions are made before the lane is locked, on the state at that time.  The lock
--- keeps all other writers of the lane waiting, so under the lock only this is checked: whether the state is still the
--- same.  A request whose object has changed is decided again, here or by the proxy.  The settings of the callers hold.
+-- The second half of every write.  The engine has decided before: in the backend (then requests and bodies are given)
+-- or in the proxy (then they are null).  All decisions are made before the lane is locked, on the state at that time.
+-- All other writers of the lane wait for the lock, so this function checks only whether the state is still the same.
+-- A request whose object has changed is decided again, here or by the proxy.  The callers' settings apply.
 CREATE FUNCTION kube_reports_internal.commit_decided(cluster_id integer, type_id integer, lane integer, floor bigint,
 	mapping_id bigint, mapping kube_reports.report, fill_summary boolean, aggregated boolean, storing boolean,
 	alone boolean, outcomes kube_reports_internal.admitted[], definitions bigint[], bases bigint[], times timestamptz[],
@@ -97,7 +97,7 @@ BEGIN
 	IF storing THEN
 		PERFORM kube_reports_internal.lock_store_shared();
 		PERFORM kube_reports_internal.lock_lane(commit_decided.lane);
-		-- In statements of their own: these see what was written before the lock was got.
+		-- Separate statements: they see what was written before the lock was granted.
 		SELECT max(c.version), kube_reports_internal.lane_time(commit_decided.lane) INTO newest, written_at
 			FROM kube_reports_internal.change c WHERE c.lane = commit_decided.lane;
 		-- Between statements of DML in one transaction: record their changes now, so that nothing is recorded twice.
@@ -108,7 +108,7 @@ BEGIN
 	END IF;
 	PERFORM set_config('kube_reports_internal.api_write', 'on', true);
 
-	-- The ctid of a row stays valid: nobody else writes to the lane while its lock is held.
+	-- The ctid of a row stays valid: no other transaction writes to the lane while this one holds its lock.
 	WITH item AS MATERIALIZED (
 		SELECT i.position, i.request, i.document, i.definition_id, v.definition,
 			i.action, i.code, i.namespace, i.name, i.uid, i.metadata, i.body, i.versioned, i.status, i.transform,
@@ -222,12 +222,12 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.commit_decided(integer, integer, integer, bigint, bigint, kube_reports.report,
 	boolean, boolean, boolean, boolean, kube_reports_internal.admitted[], bigint[], bigint[], timestamptz[], text[],
 	text[], bytea[], text[])
-	IS 'stores and logs what was decided on the versions in bases (null: there was no object), under the lane''s lock; '
-		'storing: there is anything to store. Without requests and bodies nothing is decided again: the code of what '
-		'was decided on another version is -2. prepared: see result_difference()';
+	IS 'stores and logs the outcomes, under the lane''s lock. bases: the version on which each was decided (null: '
+		'there was no object). storing: at least one outcome stores something. Without requests and bodies no '
+		'request is decided again: code -2 if the object has another version by now. prepared: see result_difference()';
 
--- Plans are made once per session, perhaps while the tables are empty, and must stay good when the tables are large:
--- hence the settings.
+-- A session makes its plans once, perhaps while the tables are empty.  With these settings the plans stay good when the
+-- tables are large.
 CREATE FUNCTION kube_reports_internal.write_batch(cluster uuid, requests text[], bodies bytea[],
 	attempts integer DEFAULT 8,
 		alone boolean DEFAULT NULL, caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
@@ -259,7 +259,7 @@ DECLARE
 	taken		integer[];
 	again		record;
 BEGIN
-	-- Each statement of its own costs as much as some rows: what need not be apart is in one.
+	-- A separate statement costs as much as several rows, so one statement makes both calls.
 	PERFORM kube_reports_internal.require_read_committed(), kube_reports_internal.commit_durably();
 
 	SELECT * INTO target FROM kube_reports_internal.resolve(cluster, first->>'group', first->>'version',
@@ -273,15 +273,16 @@ BEGIN
 	END IF;
 
 	-- A batch may mix versions of the type.  A create is admitted first, because its name may be in its document.
-	-- OFFSET 0 keeps conditions inside their subqueries, so that functions are not called in vain.
+	-- OFFSET 0 keeps conditions inside their subqueries, so that functions are called only for rows that need them.
 	SELECT array_agg(CASE WHEN c.costs THEN ROW('n', -1, k.namespace, k.name, NULL, NULL, NULL, false, ''::bytea, '', 0,
 		NULL, NULL)::kube_reports_internal.admitted
 				WHEN d.action IS NULL THEN ROW(a.*)::kube_reports_internal.admitted
 					ELSE ROW(d.*)::kube_reports_internal.admitted END ORDER BY i.position),
 			array_agg(v.id ORDER BY i.position), array_agg(o.version ORDER BY i.position),
 			array_agg(CASE WHEN coalesce(d.action, a.action) IN ('i', 'u')
-				THEN kube_reports_internal.prepare_results(target.mapping_id, target.mapping, target.cluster_id, o.metadata,
-					o.body, coalesce(d.metadata, a.metadata), coalesce(d.body, a.body)) END ORDER BY i.position),
+				THEN kube_reports_internal.prepare_results(target.mapping_id, target.mapping, target.cluster_id,
+					o.metadata, o.body, coalesce(d.metadata, a.metadata), coalesce(d.body, a.body)) END
+				ORDER BY i.position),
 			array_agg(coalesce(a.action = 'i', false) ORDER BY i.position),
 			array_agg(r.asked->>'namespaceUid' ORDER BY i.position),
 			bool_or(NOT c.costs AND coalesce(d.action, a.action) <> 'n')
@@ -349,8 +350,8 @@ COMMENT ON FUNCTION kube_reports_internal.write_batch(uuid, text[], bytea[], int
 	kube_reports_internal.caller)
 	IS 'performs the writes of one lane, in order, no object twice; one element of each array for each request. Code '
 		'0: nothing was stored, because the namespace of the request''s namespaceUid is not the active one; see '
-		'api_namespace(). attempts: how many generated names are tried. alone: see api_write(); null: everything is '
-		'done at once, with all results';
+		'api_namespace(). attempts: how many generated names are tried. alone: see api_write(); null: '
+		'expensive documents and all results are handled at once';
 
 -- The procedure commits, so that a client that dies between execute and sync does not keep the lane's lock.  It can
 -- neither be SECURITY DEFINER nor have a SET clause.  So a function does the work, and every name is qualified.
@@ -369,13 +370,14 @@ $$;
 COMMENT ON PROCEDURE kube_reports_internal.api_write(uuid, text[], bytea[], boolean, integer[], text[], integer[],
 	text[], bytea[], bigint[])
 	IS 'write_batch() in a transaction of its own: when it returns, the answers are durable. alone: false for a batch '
-		'that others may wait for; what costs much is then not done, and has code -1. true for one of its own; of what '
-		'somebody else has changed meanwhile the code is -1, too. Results of what costs much follow: see catch_up()';
+		'for which other requests may wait: expensive requests are then not done, and have code -1; true for a batch '
+		'of one expensive request: code -1 means that another writer has changed its object. Results of expensive '
+		'documents follow: see catch_up()';
 
 ---- the dialogue of a proxy that decides ----
 
 -- In the SQL variant the proxy runs the engine.  It loads what its batch needs (creates need nothing), decides, and
--- commits.  What was decided on another version comes back with the state that the proxy then decides on.
+-- commits.  If an object has another version by now, its state comes back, and the proxy decides again on that state.
 CREATE FUNCTION kube_reports_internal.api_load(cluster uuid, "group" text, version text, resource text,
 	namespaces text[], names text[], alone boolean,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
@@ -413,8 +415,9 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_load(uuid, text, text, text, text[], text[], boolean,
 	kube_reports_internal.caller)
-	IS 'those objects of a type that are there, by their positions in the arrays; documents null: the object costs much, '
-		'and others may wait for this batch (alone false). Position 0: the type is not served, and body is the Status';
+	IS 'the stored objects among those named, by their positions in the arrays; documents null: the object is '
+		'expensive, and other requests may wait for this batch (alone false). Position 0: the '
+		'type is not served, and body is the Status';
 
 CREATE FUNCTION kube_reports_internal.commit_batch(cluster uuid, "group" text, version text, resource text,
 	alone boolean, mapping_id bigint, fill_summary boolean, definitions bigint[], actions text[], namespaces text[],
@@ -437,13 +440,13 @@ DECLARE
 	outcomes	kube_reports_internal.admitted[];
 	done		record;
 BEGIN
-	-- In the variant in C nothing is stored that the server's engine has not admitted.
+	-- In the variant in C only the server's engine admits documents.
 	IF kube_reports_internal.variant() = 'c' THEN
 		RAISE EXCEPTION 'the engine of this server decides on writes'
 			USING ERRCODE = 'object_not_in_prerequisite_state',
 			HINT = 'Proxies of the variant in C call api_write().';
 	END IF;
-	-- Nobody changes the registry from here on.
+	-- The store's lock keeps the registry unchanged until the end of the transaction.
 	PERFORM kube_reports_internal.require_read_committed(), kube_reports_internal.commit_durably(),
 		kube_reports_internal.lock_store_shared();
 	SELECT * INTO target FROM kube_reports_internal.resolve(cluster, commit_batch."group", commit_batch.version,
@@ -492,10 +495,11 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.commit_batch(uuid, text, text, text, boolean, bigint, boolean, bigint[],
 	text[], text[], text[], text[], text[], text[], bigint[], text[], text[], text[], text[],
 	kube_reports_internal.caller)
-	IS 'stores what a proxy has decided, of one lane, no object twice. actions: i, u, d; bases: the version that each was '
-		'decided on, 0: there was no object. times: of evaluation, empty: none. codes: 200 stored, with its version; 0 as in write_batch(); -2 not '
-		'stored, because the object has another version by now: what there is, is in the arrays stored_ (documents null '
-		'as in api_load()); -3 nothing was stored, because the registry is another one. status: the type is not served';
+	IS 'stores the decisions of a proxy about objects of one lane, no object twice. actions: i, u, d; bases: the '
+		'version on which each was decided, 0: there was no object. times: of evaluation, empty: none. codes: 200 '
+		'stored, with its version; 0 as in write_batch(); -2 not stored, because the object has another version by '
+		'now: its state is in the arrays stored_ (documents null as in api_load()); -3 nothing was stored, because '
+		'the registry has changed. status: the answer when the type is not served';
 
 CREATE PROCEDURE kube_reports_internal.api_commit(cluster uuid, "group" text, version text, resource text,
 	alone boolean, mapping_id bigint, fill_summary boolean, definitions bigint[], actions text[], namespaces text[],
@@ -517,7 +521,7 @@ $$;
 COMMENT ON PROCEDURE kube_reports_internal.api_commit(uuid, text, text, text, boolean, bigint, boolean, bigint[],
 	text[], text[], text[], text[], text[], text[], bigint[], text[], text[], text[], text[], integer[],
 	bigint[], bigint[], text[], text[], bytea)
-	IS 'commit_batch() in a transaction of its own: when it returns, what was stored is durable';
+	IS 'commit_batch() in a transaction of its own: when it returns, its writes are durable';
 
 ---- collections ----
 
@@ -617,7 +621,7 @@ BEGIN
 	IF found_count > 0 THEN
 		SELECT * INTO written
 			FROM kube_reports_internal.write_batch(cluster, requests, array_fill(document, ARRAY[found_count]));
-		-- Ignore an object that vanished meanwhile.  Any other error ends the request.
+		-- Ignore an object that another client has deleted meanwhile.  Any other error ends the request.
 		SELECT min(position) INTO failed FROM unnest(written.codes) WITH ORDINALITY w(code, position)
 			WHERE w.code >= 400 AND w.code <> 404;
 		IF failed IS NOT NULL THEN
@@ -634,7 +638,8 @@ BEGIN
 	ELSE
 		-- The fields are in the order that every Status has.
 		reply := convert_to(
-			format(E'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","details":{"group":%s,"kind":%s}}\n',
+			format(E'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success",'
+				'"details":{"group":%s,"kind":%s}}\n',
 			asked->'group', asked->'resource'), 'UTF8');
 	END IF;
 END
@@ -642,7 +647,7 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.delete_piece(uuid, text, bytea, text, kube_reports_internal.caller)
 	IS 'deletes the next objects of a deletecollection; next_cursor null: it was the last piece, reply is the answer';
 
--- The same for a proxy that decides itself: what delete_piece() would delete next.
+-- For a proxy that decides itself: the objects that delete_piece() would delete next.
 CREATE FUNCTION kube_reports_internal.api_load_collection(cluster uuid, "group" text, version text, resource text,
 	only_namespace text, terms text[], label_selector text, field_selector text, after_namespace text, after_name text,
 	max_items bigint, continue_version bigint,
@@ -671,8 +676,8 @@ BEGIN
 	END IF;
 	newest := kube_reports_internal.lane_version(target.lane);
 	IF continue_version > newest THEN
-		RETURN QUERY SELECT 504, kube_reports_internal.version_too_large(continue_version, newest), NULL::text, NULL::text,
-			NULL::bigint, NULL::text, NULL::text;
+		RETURN QUERY SELECT 504, kube_reports_internal.version_too_large(continue_version, newest), NULL::text,
+			NULL::text, NULL::bigint, NULL::text, NULL::text;
 		RETURN;
 	ELSIF continue_version > 0 AND (continue_version < target.floor OR target.lost @> continue_version) THEN
 		RETURN QUERY SELECT 410, kube_reports_internal.continue_expired(kube_reports_internal.continue_token(-1,
@@ -699,8 +704,8 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_load_collection(uuid, text, text, text, text, text[], text, text, text,
 	text, bigint, bigint, kube_reports_internal.caller)
-	IS 'the next objects of a deletecollection behind a key, at most 500 or 4 MB; max_items 0: no limit; '
-		'continue_version: of the continue token, 0 without one. A code that is not 200 comes with a Status';
+	IS 'the next objects of a deletecollection after a key, at most 500 or 4 MB; max_items 0: no limit; '
+		'continue_version: of the continue token, 0 without one. A code other than 200 comes with a Status';
 
 CREATE PROCEDURE kube_reports_internal.api_delete_collection(cluster uuid, request text, document bytea, cursor text,
 		INOUT code integer, INOUT content_type text, INOUT retry_after integer, INOUT warnings text[],

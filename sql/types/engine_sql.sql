@@ -3,19 +3,19 @@
 --	  no foreign module.
 --
 -- A step of upkeep runs in SQL, as in the variant in C.  Where it needs the
--- engine, it asks: sql_ask() notes the question and has no answer yet.  At its
--- end the step is rolled back, and its questions go to the proxy, which calls
--- the step again with the answers.  So no lock is held while the proxy
--- computes.  A question contains its documents: if they have changed
--- meanwhile, the step asks another question.  Nothing is done
--- before every question of a step has its answer.
+-- engine, it calls sql_ask(), which notes the question and has no answer yet.
+-- At its end the step is rolled back, and its questions go to the proxy, which
+-- calls the step again with the answers.  So the step holds no lock while the
+-- proxy computes.  A question contains its documents: if they have changed
+-- meanwhile, the step asks another question.  The step stores nothing until
+-- every question has its answer.
 --
 -- A question shows documents to the proxy, and the proxy's answers become
--- results.  So a step takes work of those clusters only that its caller writes
--- for.  The row that says so is in a table that only functions of the owner
--- write: a session could give a setting to itself.
+-- results.  So a step does work only for clusters for which its caller may
+-- write.  A row lists these clusters, in a table that only functions of the
+-- owner write.  A setting would not do: every session can change its settings.
 
--- Rows are there within one transaction only.
+-- Rows exist only within one transaction.
 CREATE UNLOGGED TABLE kube_reports_internal.sql_answer (
 	backend		integer NOT NULL,
 	question	text NOT NULL,
@@ -27,7 +27,7 @@ CREATE UNLOGGED TABLE kube_reports_internal.sql_answer (
 COMMENT ON TABLE kube_reports_internal.sql_answer
 	IS 'what the step of upkeep of this session has asked the engine, and what the proxy has answered; never dumped';
 COMMENT ON COLUMN kube_reports_internal.sql_answer.question
-	IS 'hash of the question; empty: the row of the step itself, which is there while the step runs';
+	IS 'hash of the question; empty: the row of the step itself, which exists while the step runs';
 COMMENT ON COLUMN kube_reports_internal.sql_answer.asked IS 'the question; null: it has been answered';
 COMMENT ON COLUMN kube_reports_internal.sql_answer.clusters
 	IS 'of the row of a step: the clusters about whose documents it may ask';
@@ -47,7 +47,7 @@ END;
 COMMENT ON FUNCTION kube_reports_internal.has_engine()
 	IS 'whether this transaction may use the engine: in the SQL variant, whether it is a step of upkeep by a proxy';
 
--- A lane that is not there any more belongs to no cluster.
+-- A lane that has been deleted belongs to no cluster.
 CREATE FUNCTION kube_reports_internal.engine_serves(lane_id integer) RETURNS boolean
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
@@ -62,8 +62,8 @@ COMMENT ON FUNCTION kube_reports_internal.engine_serves(integer)
 	IS 'whether this transaction may ask the engine about documents of a lane: in the SQL variant, whether it is a '
 		'step of upkeep by a proxy that writes for the lane''s cluster';
 
--- An answer that begins with an exclamation mark is an error: its SQLSTATE, and its message.  A step that has asked for
--- much is rolled back before it asks for more.
+-- An answer that begins with an exclamation mark is an error: its SQLSTATE, and its message.  A step
+-- whose questions are large is rolled back before it asks more.
 CREATE FUNCTION kube_reports_internal.sql_ask(question text, needed boolean) RETURNS text
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -74,7 +74,7 @@ DECLARE
 	known		kube_reports_internal.sql_answer;
 BEGIN
 	IF NOT kube_reports_internal.has_engine() THEN
-		RAISE EXCEPTION 'the engine that reads documents runs in the proxy, and not in this database'
+		RAISE EXCEPTION 'the engine that reads documents runs in the proxy, not in this database'
 			USING ERRCODE = 'feature_not_supported',
 				DETAIL = 'The extension is installed in its SQL variant.',
 				HINT = 'Send the request to a proxy. Results that are not made yet are made by a proxy''s upkeep: see '
@@ -154,7 +154,7 @@ COMMENT ON FUNCTION kube_reports_internal.sql_ask_time(bigint, text, text, text)
 	IS 'evaluated_at() by the engine; null while there is no answer, and where nobody can be asked: upkeep sets the '
 		'time later';
 
--- Of a write that has no answer yet nothing is stored: code -1.  The status is text in JSON.
+-- A write without an answer has code -1, and stores nothing.  JSON has the status as text.
 CREATE FUNCTION kube_reports_internal.sql_ask_write(question json,
 		OUT action "char", OUT code integer, OUT namespace text, OUT name text, OUT uid uuid,
 		OUT metadata text, OUT body text, OUT versioned boolean, OUT status bytea, OUT transform text,
@@ -179,5 +179,5 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.sql_ask_write(json)
-	IS 'what the engine decides on a write, as write_admit() and write_decide() say it; code -1 while there is no '
-		'answer';
+	IS 'the engine''s decision on a write, in the form of write_admit() and write_decide(); code -1 while there is '
+		'no answer';
