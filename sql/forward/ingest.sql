@@ -830,7 +830,7 @@ BEGIN
 	END IF;
 	PERFORM FROM kube_reports_internal.sender_credential s WHERE s.cluster_id = sender.cluster_id
 		ORDER BY s.kind, s.credential FOR NO KEY UPDATE;
-	PERFORM set_config('kube_reports_internal.actor', 'sender:' || sender.name, true);
+	PERFORM kube_reports_internal.set_sealed('actor', 'sender:' || sender.name);
 	-- An error rolls back only the rows that the batch has stored.
 	BEGIN
 		IF what = 'results' THEN
@@ -848,7 +848,7 @@ BEGIN
 		reply := kube_reports_internal.forward_refusal(400, 'BadRequest', CASE WHEN refusals = '{}' THEN SQLERRM
 			ELSE 'the batch is refused: ' || cardinality(refusals) || ' items are wrong' END, refusals);
 	END;
-	PERFORM set_config('kube_reports_internal.actor', '', true);
+	PERFORM kube_reports_internal.set_sealed('actor', NULL);
 	IF code = 200 THEN
 		PERFORM kube_reports_internal.note_served(sender.cluster);
 	END IF;

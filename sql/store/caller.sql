@@ -119,3 +119,50 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.not_served_document(uuid, kube_reports_internal.caller)
 	IS 'the Status for a type or version that is not served. Raises 42501 as require_service() does';
+
+---- settings ----
+
+-- Every session may give itself a setting, and so may code of another role that runs in it.  So a setting that says what
+-- this transaction has done is under seal.  SECURITY DEFINER: triggers of an administrator's DML call it, and nobody else
+-- may.
+CREATE FUNCTION kube_reports_internal.setting_seal(name text, value text) RETURNS text
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	RETURN (SELECT encode(sha256(s.secret || sha256(s.secret
+			|| convert_to(concat_ws(' ', 'setting', pg_current_xact_id(), name, value), 'UTF8'))), 'hex')
+		FROM kube_reports_internal.caller_secret s);
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.setting_seal(text, text)
+	IS 'what proves in this transaction that a function of the owner has given a setting a value';
+
+CREATE FUNCTION kube_reports_internal.set_sealed(name text, value text) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM set_config('kube_reports_internal.' || name,
+		coalesce(kube_reports_internal.setting_seal(name, value) || ' ' || value, ''), true);
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.set_sealed(text, text)
+	IS 'gives a setting of kube_reports_internal a value until the transaction ends; null: none';
+
+CREATE FUNCTION kube_reports_internal.sealed(name text) RETURNS text
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	given		text := coalesce(current_setting('kube_reports_internal.' || name, true), '');
+	value		text := substr(given, 66);
+BEGIN
+	IF given = '' OR kube_reports_internal.setting_seal(name, value) <> left(given, 64) THEN
+		RETURN NULL;
+	END IF;
+	RETURN value;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.sealed(text)
+	IS 'the value that set_sealed() has given in this transaction; null: none, or one that a session gave itself';

@@ -92,7 +92,7 @@ COMMENT ON FUNCTION kube_reports_internal.import_admit(bigint, kube_reports.repo
 
 CREATE FUNCTION kube_reports_internal.import_actor() RETURNS text
 LANGUAGE sql STABLE
-RETURN coalesce(nullif(current_setting('kube_reports_internal.actor', true), ''), session_user::text);
+RETURN coalesce(kube_reports_internal.sealed('actor'), session_user::text);
 COMMENT ON FUNCTION kube_reports_internal.import_actor()
 	IS 'who writes: the sender of the batch under way (api_forward_batch()), or the role';
 

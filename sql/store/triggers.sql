@@ -31,9 +31,9 @@ BEGIN
 			USING ERRCODE = 'data_corrupted', HINT = 'Call kube_reports.new_incarnation().';
 	END IF;
 	-- Set once in a transaction: one part of a statement may begin when another part has already written.
-	IF coalesce(current_setting('kube_reports_internal.recorded', true), '') = '' THEN
-		PERFORM set_config('kube_reports_internal.recorded',
-			(SELECT s.last_value FROM kube_reports_internal.version_seq s)::text, true);
+	IF kube_reports_internal.sealed('recorded') IS NULL THEN
+		PERFORM kube_reports_internal.set_sealed('recorded',
+			(SELECT s.last_value FROM kube_reports_internal.version_seq s)::text);
 	END IF;
 	RETURN NULL;
 END
@@ -50,7 +50,7 @@ SET enable_seqscan = off
 SET jit = off
 AS $$
 DECLARE
-	recorded	bigint := nullif(current_setting('kube_reports_internal.recorded', true), '')::bigint;
+	recorded	bigint := kube_reports_internal.sealed('recorded')::bigint;
 	newest		bigint := recorded;
 	lane		integer;
 BEGIN
@@ -70,7 +70,7 @@ BEGIN
 	LOOP
 		newest := greatest(newest, kube_reports_internal.queue_aggregation(lane, recorded));
 	END LOOP;
-	PERFORM set_config('kube_reports_internal.recorded', newest::text, true);
+	PERFORM kube_reports_internal.set_sealed('recorded', newest::text);
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.record_dml()

@@ -101,7 +101,10 @@ BEGIN
 		SELECT max(c.version), kube_reports_internal.lane_time(commit_decided.lane) INTO newest, written_at
 			FROM kube_reports_internal.change c WHERE c.lane = commit_decided.lane;
 		-- Between statements of DML in one transaction: record their changes now, so that nothing is recorded twice.
-		recorded := nullif(current_setting('kube_reports_internal.recorded', true), '')::bigint;
+		-- The setting is read here first: a call costs as much as some rows, and only DML gives it a value.
+		IF current_setting('kube_reports_internal.recorded', true) <> '' THEN
+			recorded := kube_reports_internal.sealed('recorded')::bigint;
+		END IF;
 		IF recorded IS NOT NULL THEN
 			PERFORM kube_reports_internal.record_dml();
 		END IF;
@@ -213,9 +216,9 @@ BEGIN
 	END IF;
 
 	IF recorded IS NOT NULL THEN
-		PERFORM set_config('kube_reports_internal.recorded',
-			greatest(current_setting('kube_reports_internal.recorded')::bigint,
-			(SELECT max(v.version) FROM unnest(versions) v(version)))::text, true);
+		PERFORM kube_reports_internal.set_sealed('recorded',
+			greatest(kube_reports_internal.sealed('recorded')::bigint,
+			(SELECT max(v.version) FROM unnest(versions) v(version)))::text);
 	END IF;
 END
 $$;
