@@ -4,15 +4,26 @@ import re
 
 from conftest import TOP
 
-BLOCKS = [text for page in ("README.md", "docs/operations.md")
-          for text in re.findall(r"```\n(.*?)```", (TOP / page).read_text(encoding="utf-8"), re.S)]
+
+def blocks_of(page):
+    """The fenced blocks of a page, in their order: (language, text)."""
+    return re.findall(r"^```(\w*)\n(.*?)^```$", (TOP / page).read_text(encoding="utf-8"), re.M | re.S)
+
+
+BLOCKS = [text for page in ("README.md", "docs/operations.md") for language, text in blocks_of(page) if not language]
 STATEMENTS = re.findall(r"`((?:SELECT|CALL) [^`]+)`", (TOP / "docs" / "operations.md").read_text(encoding="utf-8"))
 
 
 def block(contains, **names):
     """The only block that has a text; names: what stands there, and what it is called here."""
     (text,) = (text for text in BLOCKS if contains in text)
+    return put(text, **names)
+
+
+def put(text, **names):
+    """A text with other names in it, each of which it has."""
     for there, here in names.items():
-        assert re.search(rf"\b{there}\b", text), there
-        text = re.sub(rf"\b{there}\b", here, text)
+        word = rf"(?<!\w){re.escape(there)}(?!\w)"
+        assert re.search(word, text), there
+        text = re.sub(word, lambda _, here=here: here, text)
     return text

@@ -1,11 +1,24 @@
 """A standby that lacks the last writes is promoted: what clients may still believe (DESIGN section 5)."""
 
 import json
+import re
 
 import psycopg2
 
 from client import POLR, expired, failure, path_of, report, until
-from conftest import Database
+from conftest import Database, run
+from runbook import block
+
+
+def databases_by_the_page(primary, standby):
+    """What --database names, as docs/operations.md has it."""
+    flags = block("target_session_attrs", **{"a,b": f"{primary.directory},{standby.directory}",
+                                             "dbname=reports": "dbname=kube_reports"})
+    return re.search(r'--database="([^"]*)"', flags).group(1)
+
+
+def promote_by_the_page(standby):
+    run(["bash", "-c", block("pg_promote", b=standby.directory)])
 
 
 def test_promotion_loses_the_last_writes(own_stack):
@@ -18,8 +31,7 @@ def test_promotion_loses_the_last_writes(own_stack):
     try:
         standby.follow(own_stack.database)
         primary = own_stack.database
-        hosts = f"host={primary.directory},{standby.directory} port=5432,5432 user=kube_reports_proxy dbname=kube_reports " \
-            "target_session_attrs=read-write connect_timeout=3"
+        hosts = databases_by_the_page(primary, standby)
         proxies = [own_stack.proxy(connection=hosts) for _ in range(2)]
         api, other = proxies[0].api(), proxies[1].api()
         path = path_of(POLR, "ns")
@@ -41,7 +53,7 @@ def test_promotion_loses_the_last_writes(own_stack):
         lost = [api.create(POLR, report(f"lost-{n}"), "ns")["metadata"]["resourceVersion"] for n in range(3)]
         concerned.expect(*(("ADDED", f"lost-{n}") for n in range(3)))
         primary.kill()
-        standby.promote()
+        promote_by_the_page(standby)
         for proxy in proxies:
             until(lambda: proxy.api().get(path + "/kept").code == 200, 60, "the promoted server")
         until(lambda: all(client.get(path + "/lost-0").code == 404 for client in (api, other) for _ in range(8)),
@@ -126,21 +138,16 @@ def test_a_copy_takes_the_name(own_stack):
     given twice, and watchers that saw more get 410
     """
     database = own_stack.begin().database
-    database.psql("CREATE DATABASE copy TEMPLATE kube_reports OWNER kube_reports_owner", user="postgres",
-                  database="postgres")
     proxy = own_stack.proxy(flags=["--workers=1"])
     api, path = proxy.api(), path_of(POLR, "ns")
+    api.create(POLR, report("kept"), "ns")
+    names = {"reports": "kube_reports"}
+    database.psql(block("TEMPLATE", **names), user="postgres", database="postgres")
+    until(lambda: api.get(path + "/kept").code == 200, 30, "the original")
     lost = [api.create(POLR, report(f"lost-{n}"), "ns")["metadata"]["resourceVersion"] for n in range(3)]
-    for old, new in (("kube_reports", "original"), ("copy", "kube_reports")):
-        # A proxy connects again at any moment: no connections until the database has its new name.
-        database.psql(f"""ALTER DATABASE {old} ALLOW_CONNECTIONS false;
-            SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{old}';
-            """, user="postgres", database="postgres")
-        until(lambda name=old: database.psql(f"SELECT count(*) FROM pg_stat_activity WHERE datname = '{name}'",
-                                             user="postgres", database="postgres") == "0", 20, "the sessions' ends")
-        database.psql(f"ALTER DATABASE {old} RENAME TO {new}; ALTER DATABASE {new} ALLOW_CONNECTIONS true",
-                      user="postgres", database="postgres")
+    database.psql(block("RENAME TO original", **names), user="postgres", database="postgres")
     until(lambda: api.get(path + "/lost-0").code == 404, 30, "the copy")
+    assert api.get(path + "/kept").code == 200
     written = []
     until(lambda: written.append(api.post(path, report("new"))) or written[-1].code == 201, 30, "a write")
     assert int(written[-1].json["metadata"]["resourceVersion"]) > int(lost[-1])
