@@ -1,8 +1,9 @@
 """Commands and statements of docs/ and the README, as they stand there."""
 
+import os
 import re
 
-from conftest import TOP
+from conftest import TOP, stack_command
 
 
 def blocks_of(page):
@@ -27,3 +28,10 @@ def put(text, **names):
         assert re.search(word, text), there
         text = re.sub(word, lambda _, here=here: here, text)
     return text
+
+
+def by_the_page(server, contains, **names):
+    """The commands of a block as the user of a server, in its directory, with its programs."""
+    stack_command("as_server", "env", "-C", server.directory, f"PGHOST={server.directory}",
+                  f"PGDATA={server.directory}/data", f"PATH={server.bindir()}:{os.environ['PATH']}",
+                  "bash", "-e", "-c", block(contains, **names))

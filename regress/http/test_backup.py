@@ -7,7 +7,7 @@ import pytest
 from client import POLR, expired, failure, path_of, report, run, until
 from conftest import Database, stack_command
 from crew import Crew
-from runbook import block
+from runbook import block, by_the_page
 from test_dump import settle_results
 
 WRONG = "SELECT count(*) FROM kube_reports.verify()"
@@ -22,17 +22,17 @@ def test_point_in_time(own_stack, ns, record_property):
     database = own_stack.database
     archive = f"{database.directory}/archive"
     stack_command("as_server", "mkdir", archive)
-    own_stack.begin("archive_mode = on", f"archive_command = 'cp %p {archive}/%f'")
+    own_stack.begin(*block("archive_command", **{"/archive": archive}).splitlines())
     proxies = [own_stack.proxy() for _ in range(2)]
     api, path = proxies[0].api(), path_of(POLR, ns)
     crew = Crew(lambda: proxies[0].api(), ns, writers=2, watchers=2, pace=0.02)
     backup = Database()
     try:
         until(lambda: crew.written() > 10 and all(crew.events), 30, "load")
-        backup.copy(database, "-X", "none")
+        by_the_page(backup, "pg_basebackup", a=database.directory)
         kept = api.create(POLR, report("kept"), ns)["metadata"]["resourceVersion"]
         assert newest(database) >= int(kept)
-        database.psql("SELECT pg_create_restore_point('before')", user="postgres")
+        moment = database.psql("SELECT clock_timestamp()", user="postgres")
         lost = [api.create(POLR, report(f"lost-{n}"), ns)["metadata"]["resourceVersion"] for n in range(3)]
         until(lambda: all("lost-2" in known for known in crew.known), 20, "watchers to know what will be lost")
         elsewhere = api.watch(path_of(POLR, ns + "-elsewhere"), resourceVersion=kept)
@@ -44,10 +44,8 @@ def test_point_in_time(own_stack, ns, record_property):
         until(lambda: database.psql("SELECT last_archived_wal FROM pg_stat_archiver", user="postgres") >= segment or
               database.psql("SELECT pg_switch_wal()", user="postgres") is None, 30, "the archive")
         database.stop("immediate")
-        stack_command("as_server", "rm", "-rf", f"{database.directory}/data")
-        stack_command("as_server", "mv", f"{backup.directory}/data", f"{database.directory}/data")
-        restore, _, promote = block("restore_command").splitlines()
-        database.recover(restore.replace("/archive", str(archive)), "recovery_target_name = 'before'", promote)
+        by_the_page(database, "recovery.signal", base=f"{backup.directory}/base")
+        database.recover(*block("restore_command", **{"/archive": archive, "2026-05-01 12:00:00+00": moment}).splitlines())
         before = crew.written()
         until(lambda: crew.written() > before + 5, 60, "writes to go on")
         crew.end_writers()

@@ -53,10 +53,14 @@ class Own:
     def psql(self, sql, database):
         return self.stack.database.psql(sql, database=database)
 
-    def end(self):
+    def stop(self):
         if self.proxy is not None:
             self.proxy.terminate()
             self.proxy.wait(30)
+            self.proxy = None
+
+    def end(self):
+        self.stop()
         self.stack.end()
 
 
@@ -111,3 +115,15 @@ def test_calls_that_mend(own):
     for sql in sorted(calls):
         own.psql(sql, "reports")
     assert own.psql("SELECT count(*) FROM kube_reports.verify()", "reports") == "0"
+
+
+def test_remove_a_cluster(own):
+    """The last one: its proxy has stopped, then nothing of it is left, nor its role"""
+    assert own.psql("SELECT count(*) > 0 FROM kube_reports.object", "reports") == "t"
+    own.stop()
+    # The copy that was restored has grants for the role.
+    own.psql("DROP DATABASE IF EXISTS restored", "postgres")
+    own.psql(block("CALL kube_reports.unregister_cluster"), "reports")
+    assert own.psql("SELECT count(*) FROM kube_reports.cluster", "reports") == "0"
+    assert own.psql("SELECT count(*) FROM kube_reports.object", "reports") == "0"
+    assert own.psql("SELECT count(*) FROM pg_roles WHERE rolname = 'kube_reports_proxy'", "reports") == "0"

@@ -8,6 +8,7 @@ import pytest
 
 from client import report, run
 from conftest import Database, DatabaseBefore, stack_command
+from runbook import by_the_page
 from test_dump import CONTENT, DERIVED, REFERENCES, newest, restore, settle_results
 
 # .ci/check-pg has the version before at hand, make check only one version.
@@ -59,11 +60,11 @@ def test_pg_upgrade(kind):
         if old_checksums != checksums:
             stack_command("as_server", f"{old.bindir()}/pg_checksums", "--enable" if checksums == "on" else "--disable",
                           "--no-sync", "-D", f"{old.directory}/data")
-        stack_command("as_server", "env", "-C", new.directory, f"{new.bindir()}/pg_upgrade", "-b", old.bindir(),
-                      "-B", new.bindir(),
-                      "-U", "postgres", "-d", f"{old.directory}/data", "-D", f"{new.directory}/data",
-                      "-s", new.directory)
+        by_the_page(new, "pg_upgrade", **{
+            "/usr/lib/postgresql/15/bin": old.bindir(), "/usr/lib/postgresql/17/bin": new.bindir(),
+            "/var/lib/postgresql/15/main": f"{old.directory}/data", "/var/lib/postgresql/17/main": f"{new.directory}/data"})
         new.start()
+        by_the_page(new, "vacuumdb")
         assert new.psql(CONTENT) == content and new.psql(DERIVED) == derived and new.psql(REFERENCES) == references
         # The extension belongs to the superuser now; the owner of the tables sees and does what it did.
         assert new.psql("SELECT count(*) FROM kube_reports.search_results()") == "1"
