@@ -1,0 +1,71 @@
+"""Commands and statements of pages that have no test file of their own, as they stand there."""
+
+import re
+
+import pytest
+
+from client import POLR, report, run
+from runbook import blocks_of, put
+
+FAILING = [{"source": "kyverno", "policy": "p", "rule": "r", "result": "fail", "severity": "high"}]
+
+
+def texts(page, language=""):
+    return [text for found, text in blocks_of(page) if found == language]
+
+
+def rolled_back(stack, *statements, **where):
+    """What statements print in a transaction that changes nothing; with their notices."""
+    done = stack.database.psql("BEGIN;\n" + "\n".join(statements) + "\nROLLBACK;", check=False, **where)
+    assert done.code == 0, done.err
+    return done.out + done.err
+
+
+def test_aggregation(stack):
+    """Each step from summaries to the reports of Kyverno 1.8"""
+    summaries, resource, policies, policy = texts("docs/aggregation.md")
+    uid = {"<uid of the cluster>": stack.cluster}
+    told = rolled_back(stack, summaries, put(resource, **uid), put(policies, **uid), put(policy, **uid))
+    assert re.search(r"\bresource\b", told) and re.search(r"\bpolicy\b", told), told
+
+
+def test_api(stack):
+    """The page shows what is refused, and how"""
+    (block,) = texts("docs/api.md", "sql")
+    statement, shown = re.split(r"^(?=ERROR:)", block, flags=re.M)
+    done = stack.database.psql(statement, check=False)
+    assert done.code != 0 and shown.strip() in done.err
+
+
+@pytest.fixture
+def failing(stack, ns):
+    stack.first.api().create(POLR, report("r", results=FAILING), ns)
+    return stack
+
+
+def test_export(failing, tmp_path):
+    """curl, COPY in its three forms, and a webhook"""
+    (curl, _), (copies, webhook) = texts("docs/export.md"), texts("docs/export.md", "sql")
+    for name, file in (("ca.crt", "ca.crt"), ("me.crt", "admin.crt"), ("me.key", "admin.key")):
+        (tmp_path / name).symlink_to(f"{failing.pki}/{file}")
+    run(["bash", "-c", put(curl, **{"proxy:6443": f"localhost:{failing.first.port}"})], cwd=tmp_path)
+    rows = (tmp_path / "failing.csv").read_text().splitlines()
+    assert "policy" in rows[0].split(",") and len(rows) > 1
+    results, lines, events = (failing.database.psql(copy) for copy in copies.splitlines())
+    assert "policy" in results.split("\n", maxsplit=1)[0].split(",")
+    assert all(line.startswith("{") and line.endswith("}") for line in lines.splitlines()) and lines
+    assert "new_status" in events.split("\n", maxsplit=1)[0].split(",")
+    told = rolled_back(failing, put(webhook, **{"b2c7...-cluster-uid": failing.cluster}))
+    assert re.search(r"^on-call\|", told, re.M), told
+
+
+def test_advisory_locks(stack):
+    """docs/security.md: afterwards only the two roles can take them"""
+    (block,) = texts("docs/security.md", "sql")
+    left = "SELECT count(*) FILTER (WHERE has_function_privilege('public', p.oid, 'EXECUTE')), " \
+        "bool_and(has_function_privilege('kube_reports_owner', p.oid, 'EXECUTE')) " \
+        "FROM pg_proc p WHERE p.proname ~ '^pg_(try_)?advisory_';"
+    # In a database where nobody has done so.
+    told = rolled_back(stack, left, block, left, user="postgres", database="postgres").split("\n")
+    before, after = (line for line in told if re.fullmatch(r"\d+\|[tf]", line))
+    assert int(before.split("|")[0]) > 10 and after == "0|t"
