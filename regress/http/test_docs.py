@@ -12,6 +12,7 @@ import pytest
 
 from client import run, until
 from conftest import KUBECTLS, TOP, free_port
+from runbook import blocks_of
 
 API_PAGE = (TOP / "docs" / "api.md").read_text()
 
@@ -270,6 +271,15 @@ def test_what_make_up_prints(stack_of_make_up):
                 assert len(rows) > 30 and len({row[0] for row in rows[1:]}) >= 4
                 assert any(int(row[5]) > 0 for row in rows[1:]) and any(int(row[4]) > 0 for row in rows[1:])
     assert seen >= {"kubectl", "watch", ".", "curl", "second", "down"}
+
+
+def test_a_write_of_the_readme(stack_of_make_up):
+    """What psql writes there, kubectl shows"""
+    directory, _, environment, printed = stack_of_make_up
+    (write,) = (text for _, text in blocks_of("README.md") if "patch_report" in text)
+    shell(f". {directory}/run/env\n{write.removeprefix('$ ')}", directory, environment)
+    seen = "kubectl get polr -n shop -l seen=yes -o name"
+    assert "6b82cb4f-c2af-5afb-f537-b9fb016b221c" in shell(f"{printed[0]}\n{seen}", directory, environment).out
 
 
 def test_make_up_again_changes_nothing(stack_of_make_up):

@@ -15,6 +15,7 @@ from client import TABLE, path_of, run, until
 from conftest import TOP
 from operators import (COMPLIANCE, TRIVY, VERSION, check, check_result, compliance_crds, compliance_report, image,
                        remediation, trivy_crds, trivy_report, vulnerability)
+from runbook import blocks_of
 from test_api_service_command import SERVICE, Cluster
 
 NS = "openshift-compliance"
@@ -144,7 +145,7 @@ def test_register_refusals(operators, tmp_path):
     operators.register("compliance", "--service=a/b", code=2)
 
 
-def test_register_with_api_services(served, apiserver):
+def test_register_with_api_services(served, apiserver, tmp_path):
     """CRDs that the cluster has are registered, and their group leads here; again nothing changes"""
     cluster = Cluster(served.stack, apiserver)
     try:
@@ -161,6 +162,18 @@ def test_register_with_api_services(served, apiserver):
         writes = len(cluster.writes())
         assert "leads to kube-reports/kube-reports already" in served.register(*words).err
         assert len(cluster.writes()) == writes
+        # The same by the words of the pages, which name no cluster: its uid is that of kube-system.
+        apiserver.delete_namespace("kube-system")
+        apiserver.create_namespace("kube-system", uid=served.stack.cluster)
+        (tmp_path / "ca.crt").symlink_to(cluster.ca)
+        (tmp_path / "admin.conf").symlink_to(cluster.kubeconfig)
+        database = served.stack.database
+        environment = {**os.environ, "PATH": f"{database.directory}/dest/usr/bin:{os.environ['PATH']}",
+                       "PGHOST": database.directory, "PGUSER": "kube_reports_owner", "PGDATABASE": "kube_reports"}
+        for page, contains in (("docs/groups.md", "register trivy --service"), ("docs/howto.md", f"enable {group}")):
+            (command,) = (text for _, text in blocks_of(page) if contains in text)
+            told = run(["bash", "-c", command], cwd=tmp_path, env=environment).err
+            assert "leads to kube-reports/kube-reports already" in told, told
         # A CRD of the group that is not registered would be lost: whoever registers the whole group registers it.
         (extra,) = [one for one in trivy_crds() if one["spec"]["names"]["kind"] == "SbomReport"]
         apiserver.put(CRDS, json.loads(json.dumps(extra).replace("sbomreport", "newreport").replace("SbomR", "NewR")))

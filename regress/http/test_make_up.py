@@ -11,7 +11,8 @@ import socket
 import pytest
 
 from client import run
-from conftest import TOP, free_port
+from conftest import KUBECTLS, TOP, free_port
+from runbook import blocks_of, put
 
 
 class Checkout:
@@ -220,6 +221,33 @@ def test_the_page_tells_a_story(stack_of_samples):
         assert len(page[name]) >= 4, name
     assert sum(1 for age in page["ages"] if sum(age) > 0) >= 4 and page["overdue"] > 0 and page["new"] > 0
     assert "<svg" in stack_of_samples.psql("SELECT kube_reports.dashboard_html()", "env.reader")
+
+
+def commands(block):
+    """The commands of a block that shows a session, which begin with "$ "; the rest."""
+    shown = block.startswith("$ ") and re.split(r"^(?!\$ )", block, maxsplit=1, flags=re.M)
+    return [line.removeprefix("$ ") for line in shown[0].splitlines()], "".join(shown[1:])
+
+
+def test_first_look_of_the_readme(stack_of_samples, tmp_path):
+    """kubectl shows the reports that the README shows, and psql writes the page for people"""
+    (session,) = (text for _, text in blocks_of("README.md") if "kubectl get" in text)
+    (page,) = (text for _, text in blocks_of("docs/analytics.md") if "dashboard_html" in text)
+    (tmp_path / "kubectl").symlink_to(next(path for path in reversed(KUBECTLS) if path))
+    environment = {**stack_of_samples.environment, "PATH": f"{tmp_path}:{os.environ['PATH']}", "HOME": str(tmp_path)}
+
+    def shell(lines):
+        return run(["bash", "-e", "-c", "\n".join(lines)], cwd=tmp_path, env=environment).out
+
+    lines, shown = commands(session)
+    out = shell(put("\n".join(lines), **{"$PWD/.run": str(stack_of_samples.run_dir)}).splitlines())
+    rows = [line.split()[:-1] for line in shown.splitlines() if line != "..."]
+    assert [line.split()[:-1] for line in out.splitlines()][:1] == rows[:1]
+    assert {tuple(row) for row in rows} <= {tuple(line.split()[:-1]) for line in out.splitlines()}
+    shell([f". {stack_of_samples.run_dir}/env.reader", *commands(page)[0]])
+    assert "<svg" in (tmp_path / "dashboard.html").read_text()
+    # The samples have no such cluster.
+    assert "<footer" in (tmp_path / "october.html").read_text()
 
 
 def test_samples_are_told_from_what_is_real(stack_of_samples):

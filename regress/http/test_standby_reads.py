@@ -1,9 +1,14 @@
 """--read-database: what a standby may answer, and what only the primary can."""
 
+import re
+
 import pytest
 
 from client import POLR, failure, path_of, report, until
 from conftest import Database, Stack
+from runbook import blocks_of, put
+
+(HOWTO,) = (text for _, text in blocks_of("docs/howto.md") if "--read-database" in text)
 
 
 @pytest.fixture(scope="module")
@@ -15,7 +20,11 @@ def replicated():
         stack.begin()
         standby.follow(stack.database, "track_functions = all")
         stack.standby = standby
-        stack.mixed = stack.proxy(flags=[f"--read-database={standby.connection('kube_reports_proxy')}", "--workers=1"])
+        databases = dict(re.findall(r'--([a-z-]+)="([^"]*)"', put(HOWTO, **{
+            "host=primary": f"host={stack.database.directory}", "host=standby": f"host={standby.directory}",
+            "dbname=reports": "dbname=kube_reports"})))
+        stack.mixed = stack.proxy(connection=databases["database"],
+                                  flags=[f"--read-database={databases['read-database']}", "--workers=1"])
         stack.plain = stack.proxy(flags=["--workers=1"])
         until(lambda: standby.psql("SELECT count(*) FROM pg_stat_activity WHERE usename = 'kube_reports_proxy'",
                                    user="postgres") != "0",
