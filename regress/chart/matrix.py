@@ -7,6 +7,15 @@ EXTERNAL = {
     "setup": {"secret": {"name": "db-owner"}},
 }
 
+SENDER = {
+    "enabled": True,
+    "to": "https://receiver.example.org:6444",
+    "kinds": ["policyreports.wgpolicyk8s.io/v1alpha2", "clusterpolicyreports.wgpolicyk8s.io/v1alpha2",
+              "compliancecheckresults.compliance.openshift.io/v1alpha1"],
+    "credential": {"secretName": "receiver"},
+}
+MONITORED = {"serviceMonitor": {"enabled": True}, "prometheusRule": {"enabled": True}, "dashboards": {"enabled": True}}
+
 MATRIX = {
     "defaults": {},
     "one-replica": {"replicas": 1, "podDisruptionBudget": {"enabled": False}, "topologySpread": []},
@@ -74,6 +83,45 @@ MATRIX = {
             }
         }
     },
+    "receiver": {"receiver": {"enabled": True}, "proxy": {"requireClientCert": False}},
+    "receiver-with-certificates": {
+        "receiver": {
+            "enabled": True,
+            "service": {"type": "LoadBalancer", "port": 443, "annotations": {"a": "b"}},
+            "dnsNames": ["receiver.example.org"],
+            "clientCA": {"secretName": "senders", "key": "cas.pem"},
+        },
+        "certificate": {"source": "cert-manager"},
+        "networkPolicy": {"forwardFrom": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]},
+    },
+    "sender": {"proxy": {"enabled": False}, "sender": SENDER},
+    "sender-with-everything": {
+        **MONITORED,
+        "proxy": {"enabled": False},
+        "commonLabels": {"team": "platform"},
+        "commonAnnotations": {"owner": "platform"},
+        "imagePullSecrets": [{"name": "pull"}],
+        "networkPolicy": {
+            "metricsFrom": [{"podSelector": {"matchLabels": {"app": "prometheus"}}}],
+            "senderEgress": [{"to": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]}],
+        },
+        "sender": {
+            **SENDER,
+            "credential": {"secretName": "receiver", "certificate": "tls.crt", "ca": ""},
+            "extraMetadata": {"cluster_type": "edge", "region": "eu west"},
+            "queue": {"bytes": 4294967296, "storage": "5Gi", "storageClassName": "fast"},
+            "verbosity": 1,
+            "extraFlags": {"batch-items": 1000},
+            "serviceAccountName": "mine",
+            "podAnnotations": {"a": "b"},
+            "podLabels": {"c": "d"},
+            "nodeSelector": {"e": "f"},
+            "tolerations": [{"operator": "Exists"}],
+            "affinity": {"podAntiAffinity": {}},
+            "priorityClassName": "high",
+        },
+    },
+    "proxy-and-sender": {**MONITORED, "sender": SENDER},
     "known-cluster": {"cluster": {"id": "3b241101-e2bb-4255-8caf-4136c566a962", "name": "production"}},
     "everything": {
         "fullnameOverride": "reports",

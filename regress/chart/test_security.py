@@ -69,7 +69,7 @@ def test_tokens(values):
     """Only pods that ask kube-apiserver have a token."""
     for one, pod in pods(render(values)):
         component = one["metadata"]["labels"]["app.kubernetes.io/component"]
-        asks = component in ("proxy", "apiservices") or (
+        asks = component in ("proxy", "apiservices", "sender") or (
             component == "setup" and not values.get("cluster", {}).get("id")
         )
         assert pod["spec"]["automountServiceAccountToken"] is asks, one["metadata"]["name"]

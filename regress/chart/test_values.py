@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from conftest import CHART, TOP, refused, render
+from matrix import SENDER
 
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
 VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
@@ -84,6 +85,9 @@ def test_page():
         ({"postgresql": {"storage": {"size": 20}}}, "size"),
         ({"image": {"pullPolicy": "Sometimes"}}, "pullPolicy"),
         ({"prometheusRule": {"enabled": "yes"}}, "enabled"),
+        ({"sender": {"to": "http://receiver"}}, "to"),
+        ({"sender": {"kinds": ["policyreports"]}}, "kinds"),
+        ({"sender": {"extraMetadata": {"region": "eu,us"}}}, "region"),
     ],
 )
 def test_schema_refuses(values, named, binary):
@@ -103,6 +107,11 @@ def test_schema_refuses(values, named, binary):
         ({"certificate": {"source": "secret"}}, "certificate.secretName"),
         ({"certificate": {"source": "secret", "secretName": "mine"}}, "the bundled database needs a certificate"),
         ({"serviceAccount": {"create": False}}, "serviceAccount.name"),
+        ({"proxy": {"enabled": False}}, "proxy.enabled or sender.enabled"),
+        ({"receiver": {"enabled": True}}, "proxy.requireClientCert=false, or receiver.clientCA.secretName"),
+        ({"sender": {**SENDER, "to": ""}}, "sender.to"),
+        ({"sender": {**SENDER, "kinds": []}}, "sender.kinds"),
+        ({"sender": {**SENDER, "credential": {}}}, "sender.credential.secretName"),
     ],
 )
 def test_templates_refuse(values, said, binary):

@@ -11,6 +11,7 @@
 --   reader=kube_reports_reader   sees the reports of all clusters; empty for none
 --   admin=kube_reports_admin     reads and writes everything; empty for none
 --   update=true                  whether an older extension is updated
+--   ingest=false                 whether the proxies may store what senders of other clusters forward; nothing is revoked
 -- The password of the proxies' role is taken from the environment: PROXY_PASSWORD; without it, it stays as it is.
 
 \set ON_ERROR_STOP on
@@ -20,6 +21,7 @@ SET client_min_messages = warning;
 \if :{?reader} \else \set reader kube_reports_reader \endif
 \if :{?admin} \else \set admin kube_reports_admin \endif
 \if :{?update} \else \set update true \endif
+\if :{?ingest} \else \set ingest false \endif
 \set proxy_password ''
 \getenv proxy_password PROXY_PASSWORD
 
@@ -73,3 +75,6 @@ COMMIT;
 SELECT kube_reports.grant_proxy(:'proxy', :'cluster'::uuid);
 SELECT kube_reports.grant_reader(:'reader') WHERE :'reader' <> '';
 SELECT kube_reports.grant_admin(:'admin') WHERE :'admin' <> '';
+\if :ingest
+SELECT kube_reports.grant_ingest(:'proxy');
+\endif
