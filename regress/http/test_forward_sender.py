@@ -11,6 +11,7 @@ import os
 import pathlib
 import pwd
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -21,7 +22,9 @@ import uuid
 
 import psycopg2
 import pytest
+import yaml
 
+from apiserver import ApiServer
 from client import until
 from conftest import STACK, Stack, free_port
 
@@ -29,6 +32,8 @@ CHANGES = int(os.environ.get("FORWARD_CHANGES", "2000"))
 KILLS = int(os.environ.get("FORWARD_KILLS", "12"))
 SECONDS = int(os.environ.get("FORWARD_SECONDS", "240"))
 SEED = int(os.environ.get("FORWARD_SEED", "0")) or random.randrange(1 << 30)
+ALERTS = pathlib.Path(__file__).resolve().parents[2] / "helm" / "kube-reports" / "files" / "alerts.yaml"
+REPORTS = "/apis/wgpolicyk8s.io/v1alpha2/policyreports"
 KINDS = ("policyreports.wgpolicyk8s.io/v1alpha2", "clusterpolicyreports.wgpolicyk8s.io/v1alpha2")
 
 
@@ -100,11 +105,11 @@ class Pair:
         self.hub.database.psql("SELECT kube_reports.grant_ingest('kube_reports_proxy')")
         self.hub.proxy(flags=("--workers=1", f"--forward-port={self.port}"))
 
-    def sender(self, directory, kinds=KINDS, flags=()):
+    def sender(self, directory, kinds=KINDS, flags=(), source=None):
         """A sender of a cluster of its own at the receiver; the sender and the cluster."""
         cluster = str(uuid.uuid4())
         token = self.hub.database.psql(f"SELECT kube_reports.add_sender('{cluster}', 's-{cluster}')")
-        return Sender(self.source.proxies[0], self.port, self.hub.pki, token, directory, kinds, flags), cluster
+        return Sender(source or self.source.proxies[0], self.port, self.hub.pki, token, directory, kinds, flags), cluster
 
     def end(self):
         self.source.end()
@@ -351,6 +356,128 @@ def test_full_queue(pair, place):
     finally:
         sender.kill()
     same_history(pair, cluster, namespace)
+
+
+class StandIn:
+    """A stand-in for kube-apiserver as the source of a sender."""
+
+    def __init__(self, pki, directory):
+        self.server = ApiServer(pki)
+        self.server.serve(REPORTS, "PolicyReport")
+        self.directory = directory
+        self.writes = 0
+
+    def kubeconfig(self):
+        return self.server.kubeconfig(f"{self.directory}/kubeconfig")
+
+    def write(self, count, size=2000):
+        """That many reports, each incompressible; the seconds of the slowest write."""
+        slowest = 0
+        for _ in range(count):
+            self.writes += 1
+            begun = time.monotonic()
+            self.server.put(REPORTS, {
+                "apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport",
+                "metadata": {"name": f"r{self.writes % 50}", "namespace": "team"},
+                "results": [{"policy": f"p{self.writes}", "source": "s", "result": "fail",
+                             "message": os.urandom(size // 2).hex()}]})
+            slowest = max(slowest, time.monotonic() - begun)
+        return slowest
+
+    def told(self):
+        """The Events about full queues."""
+        with self.server.lock:
+            return [(path, event) for path, event in self.server.events if event["reason"] == "ForwardQueueFull"]
+
+
+@pytest.fixture
+def stand_in(pair, place):
+    made = StandIn(pair.hub.pki, place)
+    yield made
+    made.server.stop()
+
+
+def fill(pair, sender, stand_in):
+    """Lets the queue become full, with the receiver stopped; the receiver's process."""
+    proxy = pair.hub.proxies[0]
+    os.killpg(proxy.process.pid, signal.SIGKILL)
+    proxy.process.wait(20)
+    until(lambda: stand_in.write(50) is not None and sender.metric("queue_full") == 1, 60, "a full queue")
+    return proxy
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_event_of_a_full_queue(pair, place, stand_in, monkeypatch, refused):
+    """
+    An Event and metrics report a full queue; neither the queue nor a refused Event blocks the cluster, or the sender.
+    """
+    monkeypatch.setenv("POD_NAME", "sender-0")
+    monkeypatch.setenv("POD_NAMESPACE", "reports")
+    if refused:
+        stand_in.server.trouble("/events$", code=403)
+    sender, cluster = pair.sender(place, KINDS[:1], ("--queue-bytes=1048576", "--batch-bytes=65536"), stand_in)
+    sender.start().when("watching", 1)
+    assert sender.metric("queue_full") == sender.metric("queue_full_total") == 0
+    proxy = fill(pair, sender, stand_in)
+    try:
+        sender.when("queue_full_total", 1)
+        assert sender.metric("queue_bytes") <= sender.metric("queue_limit_bytes") == 1048576
+        if refused:
+            until(lambda: "no Event about the full queue" in sender.log_path.read_text(), 20, "the refused Event")
+        else:
+            (path, event), = until(stand_in.told, 20, "the Event")
+            assert path == "/api/v1/namespaces/reports/events"
+            assert event["type"] == "Warning" and "full" in event["message"]
+            assert event["metadata"]["namespace"] == "reports"
+            assert event["involvedObject"] == {"apiVersion": "v1", "kind": "Pod", "namespace": "reports",
+                                               "name": "sender-0"}
+        # The cluster writes much more than the queue holds.
+        assert stand_in.write(2000) < 5
+        assert sender.metric("queue_bytes") <= 1048576
+    finally:
+        proxy.start()
+    wanted = {(one["metadata"]["name"], one["results"][0]["policy"])
+              for one in stand_in.server.objects[REPORTS].values()}
+
+    def stored():
+        rows = json.loads(pair.hub.database.psql(
+            f"SELECT coalesce(json_agg(json_build_array(name, body::text::json#>>'{{results,0,policy}}')), '[]') "
+            f"FROM kube_reports.stored_report WHERE cluster = '{cluster}'"))
+        return {tuple(row) for row in rows} == wanted
+    try:
+        until(stored, 60, "the same reports")
+        sender.when("queue_full", 0)
+        if not refused:
+            # Full again within five minutes: counted, but no second Event.
+            times = sender.metric("queue_full_total")
+            proxy = fill(pair, sender, stand_in)
+            until(lambda: sender.metric("queue_full_total") > times, 20, "the count")
+            proxy.start()
+            assert len(stand_in.told()) == 1
+    finally:
+        if proxy.process.poll() is not None:
+            proxy.start()
+        sender.kill()
+
+
+def test_metrics_of_alerts(pair, place):
+    """Each metric that an alert of the chart or docs/forwarding.md names is there."""
+    alerts = [one["expr"] for one in yaml.safe_load(ALERTS.read_text(encoding="utf-8"))["alerts"]
+              if one["of"] == "sender"]
+    page = (ALERTS.parents[3] / "docs" / "forwarding.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`kube_reports_forward_\w+`[^|]*) \|", page, re.M)
+    documented = {name if name.startswith("kube_reports") else "kube_reports_forward" + name
+                  for row in rows for name in re.findall(r"`(\w+)`", row)}
+    wanted = {name for expr in alerts for name in re.findall(r"kube_reports_forward_\w+", expr)}
+    assert len(alerts) >= 4 and len(documented) > 12
+    sender, _ = pair.sender(place)
+    sender.start().when("watching", 2)
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{sender.metrics_port}/metrics", timeout=10) as answer:
+            there = set(re.findall(r"^# TYPE (\w+)", answer.read().decode(), re.M))
+    finally:
+        sender.kill()
+    assert wanted - there == set() and documented == there
 
 
 def test_comparison(pair, place):
