@@ -59,6 +59,9 @@ DECLARE
 	place		text := coalesce(asked->>'namespace', '');
 	name		text := asked->>'name';
 	metadata	jsonb := coalesce(nullif(given->'metadata', 'null'), '{}');
+	-- Where status is a subresource, such a write does not touch it.
+	has_status	boolean := (SELECT (v.definition::jsonb->>'status')::boolean FROM kube_reports_internal.resource_version v
+		WHERE v.resource_type = resource_type AND v.version = asked->>'version');
 	stored		record;
 	changed		jsonb;
 	rows		integer;
@@ -66,7 +69,7 @@ BEGIN
 	IF verb = 'create' THEN
 		INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, metadata, body)
 			VALUES (cluster_id, resource_type, place, name, (metadata - '{uid,creationTimestamp,generation}'::text[])::text,
-				given::text);
+				(CASE WHEN has_status THEN given - 'status' ELSE given END)::text);
 		RETURN;
 	END IF;
 	FOR attempt IN 1 .. 10 LOOP
@@ -87,6 +90,10 @@ BEGIN
 		ELSE
 			changed := CASE verb WHEN 'patch' THEN kube_reports_internal.sql_merged(
 				stored.body || jsonb_build_object('metadata', stored.metadata), given) ELSE given END;
+			IF has_status THEN
+				changed := changed - 'status' || CASE WHEN stored.body ? 'status'
+					THEN jsonb_build_object('status', stored.body->'status') ELSE '{}' END;
+			END IF;
 			UPDATE kube_reports.object o SET metadata = (changed->'metadata')::text, body = changed::text
 				WHERE o.cluster_id = cluster_id AND o.resource_type = resource_type AND o.namespace = place
 					AND o.name = name AND o.version = stored.version;

@@ -113,6 +113,22 @@ BEGIN ATOMIC
 					'storage', v.version->'storage',
 				'columns', coalesce(v.version->'additionalPrinterColumns', '[]'), 'schema',
 					v.version#>'{schema,openAPIV3Schema}')
+				-- The words of the CRD, or upstream's, which name the best version that is not deprecated.
+				|| CASE WHEN (v.version->>'deprecated')::boolean THEN jsonb_build_object('deprecationWarning',
+					coalesce(v.version->>'deprecationWarning', format('%s/%s %s is deprecated', s.spec->>'group',
+						v.version->>'name', s.spec#>>'{names,kind}')
+						|| coalesce((SELECT format('; use %s/%s %s', s.spec->>'group', b.version->>'name',
+								s.spec#>>'{names,kind}')
+							FROM jsonb_array_elements(s.spec->'versions') b(version)
+							WHERE (b.version->>'served')::boolean
+								AND (b.version->>'deprecated')::boolean IS NOT TRUE
+								AND (kube_reports_internal.sql_version_rank(b.version->>'name'),
+									b.version->>'name' COLLATE "C")
+									< (kube_reports_internal.sql_version_rank(v.version->>'name'),
+										v.version->>'name' COLLATE "C")
+							ORDER BY kube_reports_internal.sql_version_rank(b.version->>'name'),
+								b.version->>'name' COLLATE "C"
+							LIMIT 1), ''))) ELSE '{}' END
 				ORDER BY kube_reports_internal.sql_version_rank(v.version->>'name'), v.version->>'name' COLLATE "C")
 			FROM jsonb_array_elements(s.spec->'versions') WITH ORDINALITY v(version, position)
 			WHERE (v.version->>'served')::boolean))
