@@ -81,6 +81,16 @@ def decided_write(cursor, cluster, request, document):
     assert codes == [200]
 
 
+def own_certificates(directory):
+    """Makes certificates that the proxies' user may read."""
+    stack_command("certificates", directory)
+    if os.getuid() == 0:
+        owner = pwd.getpwnam("postgres")
+        for entry in [directory, *(os.path.join(directory, name) for name in os.listdir(directory))]:
+            os.chown(entry, owner.pw_uid, owner.pw_gid)
+    return directory
+
+
 class Database:
     """A PostgreSQL server in a directory of its own."""
 
@@ -118,6 +128,19 @@ class Database:
             command += ["-v", f"{name}={value}"]
         done = run(command, check=check, timeout=timeout, input=sql)
         return done.out.strip() if check else done
+
+    def derive(self, database="kube_reports"):
+        """Makes all results that wait: in the SQL variant they wait for the upkeep of a proxy, which is run here."""
+        waiting = "SELECT results_pending FROM kube_reports.status"
+        if VARIANT != "sql" or self.psql(waiting, database=database) == "f":
+            return
+        cluster = self.psql("SELECT uid FROM kube_reports.cluster ORDER BY id LIMIT 1", database=database)
+        proxy = Proxy(self, cluster, own_certificates(f"{self.directory}/pki-derive"),
+                      connection=self.connection(database=database))
+        try:
+            until(lambda: self.psql(waiting, database=database) == "f", 120, "results by a proxy's upkeep")
+        finally:
+            proxy.stop()
 
     def pgbench(self, script, *options):
         """Runs a file of SQL again and again; what pgbench prints."""

@@ -129,7 +129,9 @@ def fill(database):
             INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, metadata, body)
                 SELECT s.* FROM step s WHERE NOT EXISTS (SELECT FROM kube_reports.object o
                     WHERE (o.cluster_id, o.resource_type, o.namespace, o.name) = (s.cluster_id,
-                        s.resource_type, s.namespace, s.name));
+                        s.resource_type, s.namespace, s.name));""")
+        database.derive()
+        database.psql(f"""
             -- As if it had been then: what this step wrote, and nothing of an earlier one.
             UPDATE kube_reports_internal.rollup_delta SET day = day - {days_ago};
             SELECT kube_reports_internal.fold_rollups(1000000);

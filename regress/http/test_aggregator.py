@@ -265,7 +265,7 @@ def test_client_gives_up(stack, delegation, front):
     """AGG-18: when the client is gone what it asked of the database ends as well."""
     waiting = ("SELECT count(*) FROM pg_stat_activity WHERE usename = 'kube_reports_proxy' AND wait_event_type = "
                "'Lock' "
-               "AND query LIKE '%api_get%'")
+               "AND query ~ 'api_get|api_read_object'")
     assert send(front, "POST", path_of(POLR, "gives-up"), report("r1")).code in (201, 409)
     locker = subprocess.Popen(["psql", "-X", "-q", "-d", stack.database.connection("postgres")],
                               stdin=subprocess.PIPE, text=True)

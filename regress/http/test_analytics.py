@@ -176,6 +176,7 @@ class World:
                                   f"'{name}', {patch}) IS NULL;")
         written_from = self.database.psql("SELECT clock_timestamp()")
         self.database.psql("\n".join(statements))
+        self.database.derive()
         moments = {key: self.begun - AGES[len(self.steps)] + datetime.timedelta(seconds=self.offsets.randrange(7200))
                    for key in {**self.documents, **wanted}}
         self.backdate(written_from, moments)

@@ -121,6 +121,7 @@ def test_dumps_under_load(own_stack, spare, ns, tmp_path, record_property):
                 run(["pg_restore", "--exit-on-error", *(["--jobs=2"] if form == "directory" else []), *to, file])
             if form != "directory":
                 spare.psql("SELECT kube_reports.after_restore()", database=name)
+                spare.derive(name)
                 assert spare.psql(WRONG, database=name) == "0"
             there = set(spare.psql("SELECT name FROM kube_reports.object", database=name).split())
             assert acknowledged <= there, acknowledged - there

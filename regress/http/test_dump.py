@@ -75,6 +75,7 @@ def settle_results(database, name="kube_reports"):
     Makes the results that wait for it, and folds every delta, as a proxy does by and by; transactions of others may
     hold that up.
     """
+    database.derive(name)
     database.psql("DO $$ BEGIN WHILE EXISTS (SELECT FROM kube_reports_internal.result_rebuild) OR EXISTS (SELECT FROM "
                   "kube_reports_internal.rollup_delta) LOOP"
                   " PERFORM kube_reports.maintain(); COMMIT; END LOOP; END $$", database=name)

@@ -250,6 +250,7 @@ def many(store):
             'metadata', jsonb_build_object('name', 'many-' || n, 'namespace', 'many'), 'results', (SELECT jsonb_agg(jsonb_build_object('policy', 'p' || i,
             'source', 'many', 'result', 'fail', 'message', repeat('m', 600), 'rule', 'r' || n)) FROM generate_series(1, 100) i))::kube_reports.report)
         FROM generate_series(1, 60) n""")
+    store.stack.database.derive()
     # The results of a large report before it may still follow, and events go out in the order of versions.
     until(lambda: store.copy("""kube_reports.export_events('{"source":"many"}')""", "csv").count(b"\n") == 6001,
           what="the events to be final")

@@ -38,6 +38,7 @@ def fleet(module_stack):
     for uid, status in ((EU, "PASS"), (US, "FAIL"), (STAGING, "FAIL")):
         for document in (check_result("audit", status, "high"), check_result("kubelet", "PASS"), remediation("audit")):
             database.psql(f"SELECT kube_reports.create_report('{uid}', {sql_text(document)})")
+    database.derive()
     database.psql("CREATE ROLE team_eu LOGIN; CREATE ROLE kube_reports_eu LOGIN", user="postgres")
     database.psql(f"SELECT kube_reports.grant_proxy('kube_reports_eu', '{EU}')")
     module_stack.first = module_stack.proxy(cluster=EU, user="kube_reports_eu", flags=["--cluster-name=prod-eu"])

@@ -5,10 +5,13 @@ import re
 import pytest
 
 from client import POLR, failure, path_of, report, until
-from conftest import Database, Stack
+from conftest import VARIANT, Database, Stack
 from runbook import blocks_of, put
 
 (HOWTO,) = (text for _, text in blocks_of("docs/howto.md") if "--read-database" in text)
+
+# Functions that a proxy reads with.
+LIST, CHANGES = ("api_read_list", "api_read_changes") if VARIANT == "sql" else ("api_list", "api_changes")
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +81,7 @@ def test_lists(replicated, ns):
     with Behind(replicated):
         new = api.create(POLR, report("young"), ns)["metadata"]["resourceVersion"]
         everything = ["old-0", "old-1", "old-2", "young"]
-        before = calls(replicated, "api_list")
+        before = calls(replicated, LIST)
         assert names(api.get(path)) == everything
         assert names(api.get(path, resourceVersion="0")) == everything[:3]
         assert names(api.get(path, resourceVersion=old, resourceVersionMatch="Exact")) == everything[:3]
@@ -90,7 +93,7 @@ def test_lists(replicated, ns):
         first = api.get(path, limit="2").json["metadata"]
         assert first["resourceVersion"] == new
         assert names(api.get(path, limit="2", **{"continue": first["continue"]})) == ["old-2", "young"]
-        until(lambda: calls(replicated, "api_list") >= before + 4, 20, "the standby's share")
+        until(lambda: calls(replicated, LIST) >= before + 4, 20, "the standby's share")
         failure(api.get(path, resourceVersion=str(int(new) + 1000), resourceVersionMatch="NotOlderThan"), 504,
                 "Timeout")
 
@@ -105,7 +108,7 @@ def test_watches(replicated, ns):
     for n in range(5):
         api.create(POLR, report(f"old-{n}"), ns)
     with Behind(replicated):
-        before = calls(replicated, "api_changes")
+        before = calls(replicated, CHANGES)
         for n in range(5):
             api.create(POLR, report(f"young-{n}"), ns)
         expected = [*(("ADDED", f"old-{n}") for n in range(5)), *(("ADDED", f"young-{n}") for n in range(5))]
@@ -120,7 +123,7 @@ def test_watches(replicated, ns):
             assert watch.event()[0] == "BOOKMARK"
             writer.create(POLR, report("later"), ns)
             watch.expect(("ADDED", "later"))
-        until(lambda: calls(replicated, "api_changes") > before, 20, "the standby's share")
+        until(lambda: calls(replicated, CHANGES) > before, 20, "the standby's share")
 
 
 def test_standby_goes_away(replicated, ns):
@@ -133,11 +136,11 @@ def test_standby_goes_away(replicated, ns):
     for _ in range(20):
         assert names(api.get(path, resourceVersion="0")) == ["r"]
     replicated.standby.start("track_functions = all")
-    before = calls(replicated, "api_list")
+    before = calls(replicated, LIST)
 
     def used():
         assert names(api.get(path, resourceVersion="0")) == ["r"]
-        return calls(replicated, "api_list") > before
+        return calls(replicated, LIST) > before
     until(used, 20, "the standby to be used again")
 
 
