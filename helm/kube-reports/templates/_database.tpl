@@ -25,7 +25,7 @@ that libpq reads, or a connection service file.
 {{- define "kube-reports.connection" -}}
 {{- $words := list -}}
 {{- range $name, $value := . -}}
-{{- $words = append $words (printf "%s='%s'" $name (toString $value | replace "\\" "\\\\" | replace "'" "\\'")) -}}
+{{- $words = append $words (printf "%s='%s'" $name (include "kube-reports.text" $value | replace "\\" "\\\\" | replace "'" "\\'")) -}}
 {{- end -}}
 {{- join " " $words -}}
 {{- end }}
@@ -60,11 +60,11 @@ that libpq reads, or a connection service file.
 {{- $variables := dict "host" "PGHOST" "hostaddr" "PGHOSTADDR" "port" "PGPORT" "dbname" "PGDATABASE" "user" "PGUSER" "password" "PGPASSWORD" "sslmode" "PGSSLMODE" "options" "PGOPTIONS" "target_session_attrs" "PGTARGETSESSIONATTRS" "channel_binding" "PGCHANNELBINDING" -}}
 {{- range $parameter, $key := .keys }}
 {{- if $key }}
-- name: {{ get $variables $parameter }}
+- name: {{ get $variables $parameter | quote }}
   valueFrom:
     secretKeyRef:
-      name: {{ $.name }}
-      key: {{ $key }}
+      name: {{ $.name | quote }}
+      key: {{ $key | quote }}
 {{- end }}
 {{- end }}
 {{- end }}
@@ -79,7 +79,7 @@ that libpq reads, or a connection service file.
 {{- end }}
 {{- if .Values.database.serviceFile.secretName }}
 - name: PGSERVICEFILE
-  value: /etc/kube-reports/database-service/{{ .Values.database.serviceFile.key }}
+  value: {{ printf "/etc/kube-reports/database-service/%s" .Values.database.serviceFile.key | quote }}
 {{- end }}
 {{- end }}
 {{- end }}
@@ -102,7 +102,7 @@ that libpq reads, or a connection service file.
 {{- with include "kube-reports.databaseTls" . }}
 - name: database-tls
   secret:
-    secretName: {{ . }}
+    secretName: {{ . | quote }}
     defaultMode: 0440
     {{- if ne $.Values.database.type "external" }}
     items:
@@ -113,7 +113,7 @@ that libpq reads, or a connection service file.
 {{- if and (eq .Values.database.type "external") .Values.database.serviceFile.secretName }}
 - name: database-service
   secret:
-    secretName: {{ .Values.database.serviceFile.secretName }}
+    secretName: {{ .Values.database.serviceFile.secretName | quote }}
     defaultMode: 0440
 {{- end }}
 {{- end }}
@@ -121,6 +121,12 @@ that libpq reads, or a connection service file.
 {{/* What the values of the database must have. */}}
 {{- define "kube-reports.checkDatabase" -}}
 {{- $database := .Values.database -}}
+{{- $roles := $database.setup.roles -}}
+{{- $names := list -}}
+{{- range list $roles.owner $roles.proxy $roles.reader $roles.admin }}{{ with . }}{{ $names = append $names . }}{{ end }}{{ end -}}
+{{- if and $database.setup.enabled (ne (len $names) (len (uniq $names))) -}}
+{{- fail "database.setup.roles must be different roles: what one may do, another may not" -}}
+{{- end -}}
 {{- if eq $database.type "external" -}}
 {{- if not (or $database.parameters.host $database.parameters.hostaddr $database.parameters.service $database.secret.name $database.serviceFile.secretName) -}}
 {{- fail "database.type is external: say where it is, by database.parameters.host, database.secret.name or database.serviceFile.secretName" -}}

@@ -1,15 +1,18 @@
-{{/* Names and labels. */}}
+{{/*
+Names and labels.  Kubernetes takes names of 63 characters for most objects, and of 52 for a StatefulSet; CloudNativePG takes 50 for a
+Cluster.  The longest additions are -database and -apiservices-disable.
+*/}}
 {{- define "kube-reports.name" -}}
-{{- default .Chart.Name .Values.nameOverride | trunc 50 | trimSuffix "-" }}
+{{- default .Chart.Name .Values.nameOverride | trunc 40 | trimSuffix "-" }}
 {{- end }}
 
 {{- define "kube-reports.fullname" -}}
 {{- if .Values.fullnameOverride }}
-{{- .Values.fullnameOverride | trunc 50 | trimSuffix "-" }}
+{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" }}
 {{- else if contains (include "kube-reports.name" .) .Release.Name }}
-{{- .Release.Name | trunc 50 | trimSuffix "-" }}
+{{- .Release.Name | trunc 40 | trimSuffix "-" }}
 {{- else }}
-{{- printf "%s-%s" .Release.Name (include "kube-reports.name" .) | trunc 50 | trimSuffix "-" }}
+{{- printf "%s-%s" .Release.Name (include "kube-reports.name" .) | trunc 40 | trimSuffix "-" }}
 {{- end }}
 {{- end }}
 
@@ -24,9 +27,9 @@
 {{/* Labels by which an object's pods are found: (list root component). */}}
 {{- define "kube-reports.selector" -}}
 {{- $root := index . 0 -}}
-app.kubernetes.io/name: {{ include "kube-reports.name" $root }}
-app.kubernetes.io/instance: {{ $root.Release.Name }}
-app.kubernetes.io/component: {{ index . 1 }}
+app.kubernetes.io/name: {{ include "kube-reports.name" $root | quote }}
+app.kubernetes.io/instance: {{ $root.Release.Name | quote }}
+app.kubernetes.io/component: {{ index . 1 | quote }}
 {{- end }}
 
 {{/* The same and those that only describe: (list root component). */}}
@@ -34,8 +37,8 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- $root := index . 0 -}}
 {{ include "kube-reports.selector" . }}
 app.kubernetes.io/version: {{ $root.Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ $root.Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_" }}
+app.kubernetes.io/managed-by: {{ $root.Release.Service | quote }}
+helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_" | quote }}
 {{- with $root.Values.commonLabels }}
 {{ toYaml . }}
 {{- end }}
@@ -43,9 +46,9 @@ helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace 
 
 {{/* The metadata of an object in the release's namespace, or of none: (dict "root" . "name" .. "component" .. "cluster" bool "annotations" map). */}}
 {{- define "kube-reports.metadata" -}}
-name: {{ .name }}
+name: {{ .name | quote }}
 {{- if not .cluster }}
-namespace: {{ default .root.Release.Namespace .namespace }}
+namespace: {{ default .root.Release.Namespace .namespace | quote }}
 {{- end }}
 labels:
   {{- include "kube-reports.labels" (list .root .component) | nindent 2 }}
@@ -69,6 +72,11 @@ annotations:
 {{- else -}}
 {{ $name }}:{{ default $root.Chart.AppVersion $image.tag }}
 {{- end -}}
+{{- end }}
+
+{{/* A number as it was written: the numbers of a values file are floating-point numbers, which Go prints as 1e+06. */}}
+{{- define "kube-reports.text" -}}
+{{- if kindIs "float64" . }}{{ int64 . }}{{ else }}{{ toString . }}{{ end -}}
 {{- end }}
 
 {{/* Durations of flags (90s, 1m30s) in whole seconds. */}}
