@@ -88,6 +88,54 @@ def test_subject_of_another_cluster(server):
         assert done.code != 0 and "is not the hash of its fields" in done.err, done.err
 
 
+def untold(row, what):
+    """The row without the fields of its criterion or detail"""
+    fields = {"criterion": ("source", "policy", "rule", "category", "severity"),
+              "detail": ("message", "properties", "exceptions")}[what]
+    return {key: value for key, value in row.items() if key not in fields}
+
+
+@pytest.mark.parametrize("what", ["criterion", "detail"])
+def test_text_of_another_cluster(server, what):
+    """Whether another cluster has a text cannot be found out by its id, nor can the text be shown"""
+    row = ids(server, "other_proxy", policy=f"secret {what}", message=f"secret {what}")
+    assert create(server, "other_proxy", f"secret-{what}", [row]) == "{200}"
+    errors = set()
+    for text in (f"secret {what}", "nobody has this"):
+        guessed = ids(server, "kube_reports_proxy", policy=text, message=text)
+        done = create(server, "kube_reports_proxy", f"guess-{what}", [untold(guessed, what)], check=False)
+        assert done.code != 0 and "is not the hash of its fields" in done.err, (text, done.err)
+        errors.add(done.err.replace(str(guessed[what]), "ID"))
+        # A second row that says the text of another criterion or detail does not help.
+        other = {**ids(server, "kube_reports_proxy", policy="other", message="other"), "key": 2}
+        done = create(server, "kube_reports_proxy", f"guess-{what}", [untold(guessed, what), other], check=False)
+        assert done.code != 0 and "is not the hash of its fields" in done.err, (text, done.err)
+    assert len(errors) == 1, errors
+    # Rows of several resources share what one of them says.
+    told = ids(server, "kube_reports_proxy", policy="shared", message="shared")
+    second = untold({**ids(server, "kube_reports_proxy", policy="shared", message="shared", subject_name="second"),
+                     "key": 2}, what)
+    assert create(server, "kube_reports_proxy", f"shared-{what}", [told, second]) == "{200}"
+
+
+def test_text_of_another_cluster_in_an_answer(server):
+    """The same for answers to questions of upkeep"""
+    row = ids(server, "other_proxy", policy="secret answer", message="secret answer")
+    assert create(server, "other_proxy", "secret-answer", [row]) == "{200}"
+    assert create(server, "kube_reports_proxy", "answered", None) == "{200}"
+    hashes = server.psql("SELECT left(q, 32) FROM kube_reports_internal.api_engine_piece("
+                         f"'{CLUSTER}', 'catch_up', NULL, '{{}}', '{{}}') p, unnest(p.questions) q",
+                         user="kube_reports_proxy", database="plain").split()
+    assert hashes
+    guessed = untold(ids(server, "kube_reports_proxy", policy="secret answer", message="secret answer"), "detail")
+    answers = ", ".join(f"'{json.dumps([guessed])}'" for _ in hashes)
+    server.psql(f"SELECT * FROM kube_reports_internal.api_engine_piece('{CLUSTER}', 'catch_up', NULL, "
+                f"'{{{','.join(hashes)}}}', ARRAY[{answers}])", user="kube_reports_proxy", database="plain", check=False)
+    assert server.psql("SELECT count(*) FROM kube_reports.typed_result r WHERE r.cluster = "
+                       f"'{CLUSTER}' AND r.message = 'secret answer'", database="plain") == "0"
+    server.psql("DELETE FROM kube_reports_internal.result_pending", database="plain")
+
+
 def test_questions_about_another_cluster(server):
     """Upkeep asks a proxy about documents of its own cluster only, and takes no other answers"""
     def pending():

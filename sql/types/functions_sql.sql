@@ -151,6 +151,65 @@ COMMENT ON FUNCTION kube_reports_internal.prepare_results(bigint, kube_reports.r
 	IS 'evaluated_at() of the new document; until the transaction ends, the server process remembers what '
 		'result_difference() says of the same arguments: so nothing is parsed while a lane is locked';
 
+-- Clusters share texts, and the rows come from a proxy of one cluster.  A row that names a text without saying it would
+-- tell the proxy whether another cluster has the text, and show it.  A function of the rows alone: no answer depends on
+-- what is stored.
+CREATE FUNCTION kube_reports_internal.sql_field(field text) RETURNS bytea
+LANGUAGE sql STABLE PARALLEL SAFE
+RETURN int4send(octet_length(convert_to(coalesce(field, ''), 'UTF8'))) || convert_to(coalesce(field, ''), 'UTF8');
+COMMENT ON FUNCTION kube_reports_internal.sql_field(text) IS 'a field as field_hash() hashes it';
+
+CREATE FUNCTION kube_reports_internal.sql_proven_rows(cluster_id integer, said json) RETURNS json
+LANGUAGE plpgsql STABLE STRICT
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	wrong		record;
+BEGIN
+	WITH r AS MATERIALIZED (
+		SELECT * FROM json_to_recordset(said) AS r(wanted boolean, criterion bigint, source text, policy text, rule text,
+			category text, severity text, subject bigint, api_version text, kind text, subject_namespace text,
+			subject_name text, subject_uid text, detail bigint, message text, properties text, exceptions text[])
+	)
+	SELECT * INTO wrong FROM (
+		SELECT 'criterion' AS what, r.criterion AS id FROM r WHERE r.wanted IS DISTINCT FROM false
+			GROUP BY r.criterion
+			HAVING bool_and(int8send(r.criterion) = substring(sha256(kube_reports_internal.sql_field('criterion')
+				|| kube_reports_internal.sql_field(r.source) || kube_reports_internal.sql_field(r.policy)
+				|| kube_reports_internal.sql_field(r.rule) || kube_reports_internal.sql_field(r.category)
+				|| kube_reports_internal.sql_field(r.severity)) FROM 1 FOR 8))
+				FILTER (WHERE r.source IS NOT NULL) IS NOT true
+		UNION ALL
+		SELECT 'detail', r.detail FROM r WHERE r.wanted IS DISTINCT FROM false
+			GROUP BY r.detail
+			HAVING bool_and(CASE WHEN cardinality(r.exceptions) > 0 THEN r.detail =
+					kube_reports_internal.field_hash(VARIADIC ARRAY['detail', r.message, r.properties] || r.exceptions)
+				ELSE int8send(r.detail) = substring(sha256(kube_reports_internal.sql_field('detail')
+					|| kube_reports_internal.sql_field(r.message)
+					|| kube_reports_internal.sql_field(r.properties)) FROM 1 FOR 8) END)
+				FILTER (WHERE r.message IS NOT NULL) IS NOT true
+		UNION ALL
+		SELECT 'subject', s.id FROM (SELECT DISTINCT r.subject AS id, r.api_version, r.kind, r.subject_namespace,
+				r.subject_name, r.subject_uid FROM r) s
+			WHERE (int8send(s.id) = substring(sha256(kube_reports_internal.sql_field('subject')
+				|| kube_reports_internal.sql_field(cluster_id::text) || kube_reports_internal.sql_field(s.api_version)
+				|| kube_reports_internal.sql_field(s.kind) || kube_reports_internal.sql_field(s.subject_namespace)
+				|| kube_reports_internal.sql_field(s.subject_name)
+				|| kube_reports_internal.sql_field(s.subject_uid)) FROM 1 FOR 8)) IS NOT true
+	) w LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION 'the id % of a % is not the hash of its fields', wrong.id, wrong.what
+			USING ERRCODE = 'invalid_parameter_value',
+				DETAIL = 'Each id of a result comes with its fields, in one row of the report''s results at least.',
+				HINT = 'Check that proxy and extension are of versions that fit together.';
+	END IF;
+	RETURN said;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.sql_proven_rows(integer, json)
+	IS 'rows of result_difference() from a proxy. Raises 22023 when they have an id that is not the field_hash() of the '
+		'fields in one of them; criteria and details of results that are gone come without fields';
+
 -- A member that is missing is null.
 CREATE FUNCTION kube_reports_internal.result_difference(mapping_id bigint,
 	mapping kube_reports.report, cluster_id integer,
@@ -165,8 +224,9 @@ CREATE FUNCTION kube_reports_internal.result_difference(mapping_id bigint,
 			RETURNS SETOF record
 LANGUAGE sql VOLATILE ROWS 10
 BEGIN ATOMIC
-	SELECT r.* FROM json_to_recordset(coalesce(prepared, kube_reports_internal.sql_ask_results(mapping_id, mapping,
-			cluster_id, old_metadata, old_body, metadata, body))::json)
+	SELECT r.* FROM json_to_recordset(kube_reports_internal.sql_proven_rows(cluster_id, coalesce(prepared,
+			kube_reports_internal.sql_ask_results(mapping_id, mapping, cluster_id, old_metadata, old_body, metadata,
+				body))::json))
 		AS r(key bigint, wanted boolean, old_status "char", "position" integer,
 			criterion bigint, source text, policy text, rule text, category text, severity text,
 			subject bigint, api_version text, kind text, subject_namespace text, subject_name text, subject_uid text,
