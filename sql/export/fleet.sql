@@ -89,7 +89,48 @@ END;
 COMMENT ON FUNCTION kube_reports_internal.checked_fleet_filter(text, jsonb)
 	IS 'the filter of an answer about a fleet, checked. Raises 22023 for members that it does not have';
 
--- It runs as the owner, so that the views show every cluster; clusters says which ones are told about.
+-- These run as the owner, so that the views show every cluster; clusters says which ones are told about.
+-- Thousands of new criteria are one to the planner until upkeep has analyzed them.  With a filter on the criterion it
+-- would then read all counts again for each criterion: so it must hash them.
+CREATE FUNCTION kube_reports_internal.fleet_rule_lines(what text, clusters uuid[], filter jsonb)
+	RETURNS TABLE (place text[], line json)
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_custom_plan
+SET enable_nestloop = off
+SET jit = off
+AS $$
+DECLARE
+	sources		text[] := kube_reports_internal.filter_strings(filter, 'source');
+	policies	text[] := kube_reports_internal.filter_strings(filter, 'policy');
+	rules		text[] := kube_reports_internal.filter_strings(filter, 'rule');
+	statuses	text[] := kube_reports_internal.filter_words(filter, 'status', kube_reports_internal.status_words());
+BEGIN
+	CASE what
+		WHEN 'fleet/matrix' THEN
+			RETURN QUERY SELECT ARRAY[l.source, l.policy, l.rule, l.cluster::text], to_json(l)
+				FROM (SELECT m.source, m.policy, m.rule, m.cluster, m.cluster_name, m.pass, m.warn, m.fail, m.error,
+						m.skip
+					FROM kube_reports.fleet_matrix m
+					WHERE m.cluster = ANY (clusters) AND (sources IS NULL OR m.source = ANY (sources))
+						AND (policies IS NULL OR m.policy = ANY (policies)) AND (rules IS NULL OR m.rule = ANY (rules))
+						AND (statuses IS NULL OR 'pass' = ANY (statuses) AND m.pass > 0
+							OR 'warn' = ANY (statuses) AND m.warn > 0 OR 'fail' = ANY (statuses) AND m.fail > 0
+							OR 'error' = ANY (statuses) AND m.error > 0
+							OR 'skip' = ANY (statuses) AND m.skip > 0)) l;
+		WHEN 'fleet/drift' THEN
+			RETURN QUERY SELECT ARRAY[l.source, l.policy, l.rule], to_json(l)
+				FROM kube_reports.fleet_drift(kube_reports_internal.fleet_cluster(filter, 'a', clusters),
+					kube_reports_internal.fleet_cluster(filter, 'b', clusters)) l
+				WHERE (sources IS NULL OR l.source = ANY (sources)) AND (policies IS NULL OR l.policy = ANY (policies))
+					AND (rules IS NULL OR l.rule = ANY (rules));
+	END CASE;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.fleet_rule_lines(text, uuid[], jsonb)
+	IS 'the lines of an answer about the policies and rules of some clusters, in no order, with the place of each. '
+		'Raises 22023 for a wrong filter';
+
 CREATE FUNCTION kube_reports_internal.fleet_lines(what text, clusters uuid[], filter jsonb)
 	RETURNS TABLE (place text[], line json)
 LANGUAGE plpgsql STABLE
@@ -103,9 +144,6 @@ DECLARE
 	last_day	date := kube_reports_internal.fleet_day(filter, 'to', today);
 	first_day	date := kube_reports_internal.fleet_day(filter, 'from', last_day - 29);
 	sources		text[] := kube_reports_internal.filter_strings(filter, 'source');
-	policies	text[] := kube_reports_internal.filter_strings(filter, 'policy');
-	rules		text[] := kube_reports_internal.filter_strings(filter, 'rule');
-	statuses	text[] := kube_reports_internal.filter_words(filter, 'status', kube_reports_internal.status_words());
 	namespaces	text[] := kube_reports_internal.filter_strings(filter, 'namespace');
 	states		text[] := kube_reports_internal.filter_strings(filter, 'state');
 	suites		text[] := kube_reports_internal.filter_strings(filter, 'suite');
@@ -120,17 +158,8 @@ BEGIN
 						kube_reports_internal.utc_text(f.evaluated_at) AS evaluated_at,
 						kube_reports_internal.utc_text(f.oldest_evaluation) AS oldest_evaluation
 					FROM kube_reports.fleet_freshness f WHERE f.cluster = ANY (clusters)) l;
-		WHEN 'fleet/matrix' THEN
-			RETURN QUERY SELECT ARRAY[l.source, l.policy, l.rule, l.cluster::text], to_json(l)
-				FROM (SELECT m.source, m.policy, m.rule, m.cluster, m.cluster_name, m.pass, m.warn, m.fail, m.error,
-						m.skip
-					FROM kube_reports.fleet_matrix m
-					WHERE m.cluster = ANY (clusters) AND (sources IS NULL OR m.source = ANY (sources))
-						AND (policies IS NULL OR m.policy = ANY (policies)) AND (rules IS NULL OR m.rule = ANY (rules))
-						AND (statuses IS NULL OR 'pass' = ANY (statuses) AND m.pass > 0
-							OR 'warn' = ANY (statuses) AND m.warn > 0 OR 'fail' = ANY (statuses) AND m.fail > 0
-							OR 'error' = ANY (statuses) AND m.error > 0
-							OR 'skip' = ANY (statuses) AND m.skip > 0)) l;
+		WHEN 'fleet/matrix', 'fleet/drift' THEN
+			RETURN QUERY SELECT l.place, l.line FROM kube_reports_internal.fleet_rule_lines(what, clusters, filter) l;
 		WHEN 'fleet/scores' THEN
 			RETURN QUERY SELECT ARRAY[l.day::text, l.cluster_name, l.cluster::text], to_json(l)
 				FROM (SELECT s.day, s.cluster, s.cluster_name, s.pass, s.warn, s.fail, s.error, s.skip, s.excluded,
@@ -140,12 +169,6 @@ BEGIN
 			RETURN QUERY SELECT ARRAY[l.day::text], to_json(l)
 				FROM kube_reports.fleet_score(first_day, last_day, jsonb_strip_nulls(jsonb_build_object(
 					'cluster', to_jsonb(clusters), 'source', to_jsonb(sources)))) l;
-		WHEN 'fleet/drift' THEN
-			RETURN QUERY SELECT ARRAY[l.source, l.policy, l.rule], to_json(l)
-				FROM kube_reports.fleet_drift(kube_reports_internal.fleet_cluster(filter, 'a', clusters),
-					kube_reports_internal.fleet_cluster(filter, 'b', clusters)) l
-				WHERE (sources IS NULL OR l.source = ANY (sources)) AND (policies IS NULL OR l.policy = ANY (policies))
-					AND (rules IS NULL OR l.rule = ANY (rules));
 		WHEN 'fleet/remediations' THEN
 			RETURN QUERY SELECT ARRAY[l.cluster_name, l.cluster::text, l.namespace, l.remediation], to_json(l)
 				FROM kube_reports.remediations l
