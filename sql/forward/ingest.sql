@@ -43,7 +43,7 @@ CREATE FUNCTION kube_reports_internal.known_sender(kind text, credential text, O
 	RETURNS SETOF record
 LANGUAGE sql STABLE
 BEGIN ATOMIC
-	SELECT c.id, c.uid, c.name, s.name
+	SELECT c.id, c.uid, coalesce(nullif(c.name, ''), c.extra_metadata->>'clusterName', ''), s.name
 	FROM kube_reports_internal.sender_credential s JOIN kube_reports.cluster c ON c.id = s.cluster_id
 	WHERE s.kind = $1 AND s.credential = $2 AND s.expires_at > now() AND NOT c.removing;
 END;
@@ -131,20 +131,23 @@ AS $$
 DECLARE
 	added		jsonb := (SELECT coalesce(jsonb_object_agg(kube_reports_internal.forward_label(m.key), m.value), '{}')
 		FROM jsonb_each(CASE jsonb_typeof(metadata) WHEN 'object' THEN metadata ELSE '{}' END) m);
+	-- Not the name of another cluster, for which pages would then show this one.
+	free_name	text := (SELECT added->>'clusterName' WHERE NOT EXISTS (SELECT FROM kube_reports.cluster c
+		WHERE lower(c.name) = lower(added->>'clusterName')));
 BEGIN
 	-- Grants select by the column labels, which senders never write.
 	UPDATE kube_reports.cluster c SET extra_metadata = CASE WHEN (
 				SELECT count(*) > 256 FROM jsonb_object_keys(c.extra_metadata || added)) THEN added
 				ELSE c.extra_metadata || added END,
-			name = CASE WHEN c.name = '' THEN coalesce(added->>'clusterName', '') ELSE c.name END
+			name = CASE WHEN c.name = '' THEN coalesce(free_name, '') ELSE c.name END
 		WHERE c.id = merge_metadata.cluster_id
-			AND (NOT c.extra_metadata @> added OR c.name = '' AND added->>'clusterName' <> '');
+			AND (NOT c.extra_metadata @> added OR c.name = '' AND free_name <> '');
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.merge_metadata(integer, jsonb)
 	IS 'adds the members of extraMetadata to those of a cluster, of which there are at most 256 (beyond that, the '
-		'new ones replace the others); a cluster without a name gets that of clusterName. Locks the row only when '
-		'something changes';
+		'new ones replace the others); a cluster without a name gets that of clusterName, unless another cluster has it. '
+		'Locks the row only when something changes';
 
 ---- results of scans ----
 
@@ -190,8 +193,8 @@ AS $$
 		VALUES ('/assessmentId', 'must be a text of 1 to 253 characters',
 				coalesce(length(document->>'assessmentId') BETWEEN 1 AND 253, false)),
 			('/apiVersion', 'must be "forward/v1"', document->>'apiVersion' IS NOT DISTINCT FROM 'forward/v1'),
-			('/seq', 'must be an integer from 1 on',
-				coalesce(jsonb_typeof(document->'seq') = 'number' AND document->>'seq' ~ '^[1-9][0-9]{0,8}$', false)),
+			('/seq', 'must be an integer from 1 to 9999',
+				coalesce(jsonb_typeof(document->'seq') = 'number' AND document->>'seq' ~ '^[1-9][0-9]{0,3}$', false)),
 			('/last', 'must be true or false', coalesce(jsonb_typeof(document->'last') = 'boolean', true)),
 			('/prune', 'must be "scan" or absent', coalesce(document->>'prune' = 'scan', true)),
 			('/scan/name', 'must be a name of 1 to 63 lower-case letters, digits, dots, hyphens and underscores',
@@ -403,6 +406,38 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.prune_scan(uuid, integer, integer, text, text, bigint[])
 	IS 'removes the results of a scan that are not among those seen; how many';
 
+-- A sender invents names of scans.  A scan that has reports keeps its row, by which forward_sync() knows them.
+CREATE FUNCTION kube_reports_internal.allow_scan(cluster_id integer, type_id integer, scan text) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+	max_scans CONSTANT integer := 1000;
+BEGIN
+	IF EXISTS (SELECT FROM kube_reports_internal.forward_assessment a
+			WHERE a.cluster_id = allow_scan.cluster_id AND a.scan = allow_scan.scan)
+		OR (SELECT count(DISTINCT a.scan) FROM kube_reports_internal.forward_assessment a
+			WHERE a.cluster_id = allow_scan.cluster_id) < max_scans THEN
+		RETURN;
+	END IF;
+	DELETE FROM kube_reports_internal.forward_assessment a
+		WHERE a.cluster_id = allow_scan.cluster_id AND (a.finished OR NOT a.latest)
+			AND NOT EXISTS (SELECT FROM kube_reports.object o WHERE o.cluster_id = allow_scan.cluster_id
+				AND o.resource_type = type_id AND o.namespace = ''
+				AND o.labels @> ARRAY[kube_reports_internal.scan_label(a.scan)]);
+	IF (SELECT count(DISTINCT a.scan) FROM kube_reports_internal.forward_assessment a
+			WHERE a.cluster_id = allow_scan.cluster_id) >= max_scans THEN
+		RAISE EXCEPTION 'a cluster has at most % scans', max_scans USING ERRCODE = 'KR400';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.allow_scan(integer, integer, text)
+	IS 'makes room for one more scan of a cluster: forgets finished ones that have no reports any more. Raises KR400 '
+		'when there are too many';
+
 CREATE FUNCTION kube_reports_internal.forward_results(sender text, cluster_id integer, cluster uuid, document jsonb,
 	digest bytea, OUT code integer, OUT reply bytea)
 LANGUAGE plpgsql VOLATILE
@@ -413,6 +448,7 @@ SET jit = off
 AS $$
 DECLARE
 	run			kube_reports_internal.forward_assessment;
+	max_runs CONSTANT integer := 100;
 	given_seq	integer := (document->>'seq')::integer;
 	scan_name	text := document#>>'{scan,name}';
 	run_id		text := document->>'assessmentId';
@@ -461,7 +497,11 @@ BEGIN
 			WHERE a.cluster_id = forward_results.cluster_id AND a.scan = scan_name AND a.latest;
 		DELETE FROM kube_reports_internal.forward_assessment a
 			WHERE a.cluster_id = forward_results.cluster_id AND a.scan = scan_name
-				AND a.received_at < now() - interval '30 days';
+				AND (a.received_at < now() - interval '30 days' OR a.assessment IN (
+					SELECT o.assessment FROM kube_reports_internal.forward_assessment o
+					WHERE o.cluster_id = a.cluster_id AND o.scan = a.scan
+					ORDER BY o.received_at DESC, o.assessment OFFSET max_runs - 1));
+		PERFORM kube_reports_internal.allow_scan(cluster_id, type_id, scan_name);
 	END IF;
 
 	WITH given AS MATERIALIZED (
@@ -620,6 +660,7 @@ SET enable_seqscan = off
 SET jit = off
 AS $$
 DECLARE
+	max_streams CONSTANT integer := 100;
 	stream_id	uuid := (document->>'stream')::uuid;
 	given_seq	bigint := (document->>'seq')::bigint;
 	known_seq	bigint;
@@ -674,6 +715,14 @@ BEGIN
 			END IF;
 			changed := changed + found;
 		END LOOP;
+		-- A sender whose stream is forgotten begins another one, and compares everything.
+		IF known_seq = 0 THEN
+			DELETE FROM kube_reports_internal.forward_stream s
+				WHERE s.cluster_id = forward_objects.cluster_id AND s.stream IN (
+					SELECT o.stream FROM kube_reports_internal.forward_stream o
+					WHERE o.cluster_id = forward_objects.cluster_id
+					ORDER BY o.received_at DESC, o.stream OFFSET max_streams - 1);
+		END IF;
 		INSERT INTO kube_reports_internal.forward_stream AS s (cluster_id, stream, seq, sender, received_at)
 			VALUES (forward_objects.cluster_id, stream_id, given_seq, forward_objects.sender, now())
 			ON CONFLICT ON CONSTRAINT forward_stream_pkey DO UPDATE SET seq = excluded.seq, sender = excluded.sender,
@@ -798,6 +847,13 @@ BEGIN
 			ARRAY[ROW('', SQLERRM)::kube_reports_internal.refusal]);
 		RETURN;
 	END;
+	-- First, because the checks below look at each item.
+	IF EXISTS (SELECT FROM unnest(ARRAY[parsed->'results', parsed->'remediations', parsed->'items']) p(part)
+			WHERE CASE jsonb_typeof(p.part) WHEN 'array' THEN jsonb_array_length(p.part) > 5000 END) THEN
+		code := 413;
+		reply := kube_reports_internal.forward_refusal(413, 'RequestEntityTooLarge', 'a batch has at most 5000 items');
+		RETURN;
+	END IF;
 	IF jsonb_typeof(parsed) <> 'object' THEN
 		refusals := ARRAY[ROW('', 'must be an object')::kube_reports_internal.refusal];
 	ELSE
@@ -816,11 +872,6 @@ BEGIN
 		code := 403;
 		reply := kube_reports_internal.forward_refusal(403, 'Forbidden',
 			format('the credential is of cluster "%s", not of "%s"', sender.cluster_name, metadata.foreign_name));
-		RETURN;
-	ELSIF jsonb_array_length(coalesce(parsed->'results', '[]')) > 5000
-		OR jsonb_array_length(coalesce(parsed->'items', '[]')) > 5000 THEN
-		code := 413;
-		reply := kube_reports_internal.forward_refusal(413, 'RequestEntityTooLarge', 'a batch has at most 5000 items');
 		RETURN;
 	END IF;
 	IF what = 'sync' THEN
