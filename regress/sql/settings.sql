@@ -32,18 +32,12 @@ SELECT kube_reports_internal.setting_seal('recorded', '0');
 
 -- A value that somebody has left in the session of an administrator does not keep results from following.
 \c - regress_settings_admin
-SELECT set_config('kube_reports_internal.recorded', '9223372036854775807', false),
-	set_config('kube_reports_internal.actor', 'sender:somebody', false);
+SELECT set_config('kube_reports_internal.recorded', '9223372036854775807', false);
 INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, body)
 	SELECT c.id, t.id, 'default', 'two', '{"results": [{"source": "s", "policy": "p", "rule": "r", "result": "fail"}]}'
 	FROM kube_reports.cluster c, kube_reports.resource_type t
 	WHERE c.name = 'two' AND (t."group", t.plural) = ('wgpolicyk8s.io', 'policyreports');
 SELECT cluster_name, namespace, policy, status FROM kube_reports.typed_result;
--- Nor does it name another writer in the history.
-SELECT kube_reports.import_report('00000000-0000-0000-0000-000000000002', '{"apiVersion": "wgpolicyk8s.io/v1alpha2",
-	"kind": "PolicyReport", "metadata": {"name": "three", "namespace": "default"}}', '2026-01-01 00:00:00+00') IS NOT NULL AS imported;
-SELECT DISTINCT actor FROM kube_reports_internal.change ORDER BY actor;
-
 -- A sealed value is one of its transaction.
 BEGIN;
 SELECT kube_reports_internal.set_sealed('recorded', '7');
