@@ -170,7 +170,7 @@ page_done(void *state, int status, const char *why)
 	page = kube_json_read(watch->received.bytes, watch->received.len);
 	items = json_object_get(page, "items");
 	version = kube_json_text(page, "metadata", "resourceVersion", NULL);
-	if (version == NULL || (!json_is_array(items) && !json_is_null(items)))
+	if (!kube_json_is_list(page))
 	{
 		replace(&watch->next_page, NULL);
 		watch_failed(watch, status, arena_printf(arena, "the list of %s is none", watch->path));

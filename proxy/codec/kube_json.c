@@ -119,6 +119,15 @@ kube_json_is(const json_t *json, const char *text)
 	return found != NULL && strcmp(found, text) == 0;
 }
 
+bool
+kube_json_is_list(const json_t *json)
+{
+	const json_t *items = json_object_get(json, "items");
+
+	return (json_is_array(items) || json_is_null(items)) &&
+		kube_json_text(json, "metadata", "resourceVersion", NULL) != NULL;
+}
+
 json_t *
 kube_json_string(const char *text)
 {

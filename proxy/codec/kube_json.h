@@ -41,6 +41,12 @@ extern const char *kube_json_text(const json_t *json,...) __attribute__((sentine
 /* Whether this is a string with this text. */
 extern bool kube_json_is(const json_t *json, const char *text);
 
+/*
+ * Whether this is a list.  Something between kube-apiserver and the proxy may answer 200 with anything, which does not
+ * mean that there are no objects.  Go writes an empty list as null.
+ */
+extern bool kube_json_is_list(const json_t *json);
+
 /* A string of any bytes: JSON_NUL becomes NUL; where others are not UTF-8, U+FFFD takes their place. */
 extern json_t *kube_json_string(const char *text);
 

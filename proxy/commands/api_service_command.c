@@ -184,6 +184,11 @@ find_all(Run *run)
 		tell_refused("APIServices", &answer);
 		return false;
 	}
+	if (!kube_json_is_list(list))
+	{
+		command_error("APIServices: the answer of kube-apiserver is no list");
+		return false;
+	}
 	json_array_foreach(json_object_get(list, "items"), i, item)
 	{
 		const char *group = kube_json_text(item, "spec", "group", NULL);

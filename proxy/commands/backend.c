@@ -85,6 +85,11 @@ look_for_endpoint(Asker *kube, Arena *arena, const ServiceAddress *service, cons
 		*why = answer.why;
 		return BACKEND_WRONG;
 	}
+	if (!kube_json_is_list(slices))
+	{
+		*why = "the answer of kube-apiserver for EndpointSlices is no list";
+		return BACKEND_WRONG;
+	}
 	json_array_foreach(json_object_get(slices, "items"), i, slice)
 	{
 		*address = ready_in(arena, slice, port_name);

@@ -23,6 +23,7 @@
 #define PAGE_TIMEOUT_MS 60000L
 #define PAGE_LIMIT ((size_t) 512 * 1024 * 1024)
 #define MOST_RESTARTS 5
+#define MOST_EXPIRIES 5
 
 CrdReach
 crd_reach(Asker *kube, Arena *arena, const char *group, const char *version, const char **why)
@@ -64,10 +65,25 @@ go_on(CrdList *list, JsonText body)
 
 	list->moved = true;
 	keep_token(list, kube_json_text(status, "metadata", "continue", NULL));
+	if (++list->expiries > MOST_EXPIRIES)
+		return CRD_FAILED;
 	if (list->token != NULL)
 		return CRD_PAGE;
 	list->restarts++;
 	return list->restarts > MOST_RESTARTS ? CRD_FAILED : CRD_RESTART;
+}
+
+/*
+ * Whether an answer is a page of a list: see kube_json_is_list().  import must not take another answer for the news
+ * that all objects are gone.
+ */
+static bool
+is_page(Arena *arena, const JsonNode *document)
+{
+	const JsonNode *items = json_get(document, "items");
+
+	return items != NULL && (items->kind == JSON_KIND_ARRAY || items->kind == JSON_KIND_NULL) &&
+		json_get_cstring(arena, json_get(document, "metadata"), "resourceVersion") != NULL;
 }
 
 CrdStep
@@ -103,8 +119,15 @@ crd_list_next(CrdList *list, Arena *arena, const JsonNode **items, int *status, 
 		*why = arena_printf(arena, "%s%s: %s", asker_server(list->kube), question.path, error.message);
 		return CRD_FAILED;
 	}
+	if (!is_page(arena, document))
+	{
+		*why = arena_printf(arena, "%s%s: the answer is no list", asker_server(list->kube), question.path);
+		return CRD_FAILED;
+	}
+	list->begun = true;
+	list->expiries = 0;
 	*items = json_get(document, "items");
-	if (*items != NULL && (*items)->kind != JSON_KIND_ARRAY)
+	if ((*items)->kind != JSON_KIND_ARRAY)
 		*items = NULL;
 	metadata = json_get(document, "metadata");
 	if (first)

@@ -42,7 +42,9 @@ typedef struct CrdList
 	int			page_size;
 	char	   *token;			/* where the list continues; allocated */
 	bool		moved;			/* the list continued with a later state of the cluster (410) */
+	bool		begun;			/* a page was read */
 	int			restarts;
+	int			expiries;		/* without a page in between */
 	size_t		total;			/* objects of the whole list, from the first page; 0: unknown */
 } CrdList;
 

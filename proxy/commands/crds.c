@@ -65,9 +65,9 @@ crds_list(Asker *kube, Arena *arena, NameList *names, const char **why)
 									 next == NULL ? "" : "&continue=",
 									 next == NULL ? "" : transfer_escape(&page_arena, next));
 		page = ask_document(kube, &page_arena, &question, &answer);
-		if (page == NULL)
+		if (page == NULL || !kube_json_is_list(page))
 		{
-			*why = arena_strdup(arena, answer.why);
+			*why = page == NULL ? arena_strdup(arena, answer.why) : "the answer of kube-apiserver is no list";
 			arena_free(&page_arena);
 			return false;
 		}

@@ -79,7 +79,8 @@ import_from_cluster(ImportBatch *batch, Asker *kube, const char *version, int pa
 		arena_init(&arena);
 		step = crd_list_next(&list, &arena, &items, &status, &why);
 		batch->progress.total = list.total;
-		if (step == CRD_FAILED && status == 404)
+		/* Behind a page, 404 comes from a server that does not know the CustomResourceDefinition yet, or any more. */
+		if (step == CRD_FAILED && status == 404 && !list.begun)
 			end = IMPORT_ABSENT;
 		else if (step == CRD_FAILED)
 		{

@@ -538,6 +538,23 @@ def test_strange_answers(crds, text):
             assert done.code in (0, 1), done
 
 
+@pytest.mark.parametrize("text", ["{}", "[]", '{"items":{}}', '{"kind":"Status","status":"Success"}'])
+def test_no_list(crds, text):
+    """an answer that is no list of CRDs or APIServices does not mean that there are none"""
+    crds.enable(POLICY_REPORTS)
+    writes = len(crds.writes())
+    crds.server.trouble("/customresourcedefinitions[?]", code=200, text=text, method="GET")
+    assert "no list" in crds.disable(POLICY_REPORTS, code=1)
+    assert "nothing was changed" in crds.enable(POLICY_REPORTS, code=1)
+    crds.server.calm()
+    crds.server.trouble("/apiservices$", code=200, text=text, method="GET")
+    assert "no list" in crds.disable("--all", code=1)
+    crds.server.calm()
+    assert len(crds.writes()) == writes
+    crds.leads_here(POLICY_REPORTS)
+    crds.disable(POLICY_REPORTS)
+
+
 def test_large_answers(crds):
     """an answer beyond its limit ends the command, which does not keep it"""
     crds.server.trouble("/services/", code=200, text=" " * (5 * 1024 * 1024))

@@ -116,6 +116,45 @@ def test_busy_server(cluster):
     assert stored(cluster) == expected(cluster)
 
 
+@pytest.mark.parametrize("answer", [
+    "{}", '{"metadata": {"resourceVersion": "9"}}', '{"metadata": {"resourceVersion": "9"}, "items": {}}',
+    '{"items": []}', "null", "<html>maintenance</html>"])
+def test_no_list(cluster, answer):
+    """200 with anything but a list, as from something in between: nothing is taken for gone, nothing is deleted."""
+    fill(cluster, 3)
+    load(cluster)
+    for command_name, flags in (("import", ["--from-cluster", "--prune"]), ("cleanup", ["--yes"])):
+        for path in ("policyreports[?]", "policyreports[?].*continue"):
+            cluster.calm()
+            cluster.trouble(f"/{path}", code=200, text=answer)
+            done = call(cluster, command_name, *flags, "--page-size=2", "--kinds=policyreports", code=1)
+            assert "policyreports" in done.stderr
+            assert len(stored(cluster)) == 3
+    assert cluster.count(WG, "policyreports") == 3
+    cluster.calm()
+    assert table(load(cluster, "--prune"), "policyreports.wgpolicyk8s.io") == {"read": 3, "unchanged": 3, "verified": 3}
+
+
+def test_gone_in_the_middle(cluster):
+    """404 behind the first page, as from a server that has just begun: not everything was read, and import says so."""
+    fill(cluster, 6)
+    cluster.trouble("policyreports.*continue", code=404)
+    done = load(cluster, "--prune", "--page-size=2", "--kinds=policyreports", code=1)
+    assert "(in part)" in done.stdout and "not everything was read" in done.stderr
+    cluster.calm()
+    load(cluster, "--prune", "--page-size=2", "--kinds=policyreports")
+    assert stored(cluster) == expected(cluster)
+
+
+def test_never_ending_expiry(cluster):
+    """A server whose every continuation has expired, and which offers another each time, is given up."""
+    fill(cluster, 6)
+    cluster.trouble("policyreports.*continue", code=410, text=json.dumps(
+        {"kind": "Status", "code": 410, "reason": "Expired", "metadata": {"continue": "more"}}))
+    done = load(cluster, "--page-size=2", "--kinds=policyreports", code=1)
+    assert "410" in done.stderr and "(in part)" in done.stdout
+
+
 def test_invalid_and_altered(cluster):
     """Documents that the schema refuses are named one by one, one that loses a field likewise; the others come."""
     fill(cluster, 10)
