@@ -130,6 +130,35 @@ def test_two_clusters(server, database):
     assert server.psql("SELECT count(*) FROM kube_reports.cluster", database=database) == "2"
 
 
+def test_role_of_somebody_else(server, database):
+    """The role that is given the proxies' password is not a superuser's, nor that of the setup itself."""
+    server.psql("ALTER ROLE postgres PASSWORD NULL; CREATE ROLE installer LOGIN CREATEROLE;"
+                "ALTER DATABASE reports OWNER TO installer")
+    for user in ("postgres", "installer"):
+        said = server.setup(user, database, "secret", check=False, proxy=user).stderr
+        assert f"or the role that sets up the database: {user}" in said and "a role of their own" in said
+    assert server.psql("SELECT count(*) FROM pg_authid WHERE rolname IN ('postgres', 'installer')"
+                       " AND rolpassword IS NOT NULL") == "0"
+
+
+def test_names_and_passwords_of_any_text(server, database):
+    """Names are cut by the server as it cuts them, text of psql and SQL stays text, and no log shows a password."""
+    server.psql("ALTER SYSTEM SET log_statement = 'all'; SELECT pg_reload_conf()")
+    names = ["\u00fc" * 63, "x; DROP ROLE y", ":'owner'", "%s %I", "$(id)"]
+    try:
+        for number, name in enumerate(names):
+            for _ in range(2):
+                server.setup("postgres", database, f"hunter2'; DROP {number}", proxy=name,
+                             cluster=f"00000000-0000-4000-8000-{number:012}")
+        assert server.psql("SELECT count(*) FROM kube_reports_internal.proxy_role", database=database) == "5"
+        log = (pathlib.Path(server.directory) / "log" / "postgresql.log").read_text()
+        assert "CREATE EXTENSION" in log and "hunter2" not in log
+    finally:
+        server.psql("ALTER SYSTEM RESET log_statement; SELECT pg_reload_conf()")
+        server.psql("DROP OWNED BY " + ", ".join(f'"{name}"' for name in names), database=database)
+        server.psql("".join(f'DROP ROLE IF EXISTS "{name}";' for name in names))
+
+
 def test_update(server, database):
     """An extension of another version is updated, unless that is not wanted."""
     server.setup("postgres", database)

@@ -10,8 +10,8 @@ from conftest import CHART, named, of_kind, pods, render, template, yaml_documen
 from matrix import MATRIX
 
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
-TEXTS = ["123", "true", "~", "a: b", "a #b", "x\ninjected: true", "'", '"', "{{ .Release.Name }}", "*a", "!!int 3", "- a",
-         "{a}", "`a`", " lead", "\u00e9\u2028", "a, b", "a\\b"]
+TEXTS = ["123", "true", "~", "a: b", "a #b", "x\ninjected: true", "'", '"', "{{ .Release.Name }}", "*a", "!!int 3",
+         "- a", "{a}", "`a`", " lead", "\u00e9\u2028", "a, b", "a\\b"]
 BASES = ["everything", "external-everything", "service-file", "cloudnative-pg", "apiservice-objects"]
 
 

@@ -30,14 +30,37 @@ SELECT rolsuper AS superuser, rolsuper OR rolcreaterole AS makes_roles
 
 -- ---- roles ----
 
+-- The proxies' role is given a password, so it must not be somebody else's.
+SELECT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = :'proxy'::name AND (rolsuper OR rolname = current_user))
+	AS wrong_role \gset
+\if :wrong_role
+\warn 'the role of the proxies is a superuser, or the role that sets up the database:' :proxy
+DO $$ BEGIN RAISE EXCEPTION 'proxies need a role of their own' USING ERRCODE = 'invalid_role_specification'; END $$;
+\endif
+
 SELECT pg_catalog.format('CREATE ROLE %I %s', role, option)
 	FROM (VALUES (:'proxy', 'LOGIN'), (:'reader', 'LOGIN'), (:'admin', 'LOGIN'),
 		(CASE WHEN :'superuser' THEN :'owner' ELSE '' END, 'NOLOGIN')) wanted(role, option)
-	WHERE role <> '' AND NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = role) \gexec
+	WHERE role <> '' AND NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = role::name) \gexec
 
+\if :superuser
+-- Neither the server's log nor pg_stat_statements shows the password.
+SET log_statement = none;
+SET log_min_duration_statement = -1;
+SET log_min_duration_sample = -1;
+SET log_min_error_statement = panic;
+SET pg_stat_statements.track_utility = off;
+\endif
 SELECT :'makes_roles' AND :'proxy_password' <> '' AS sets_password \gset
 \if :sets_password
 ALTER ROLE :"proxy" PASSWORD :'proxy_password';
+\endif
+\if :superuser
+RESET log_statement;
+RESET log_min_duration_statement;
+RESET log_min_duration_sample;
+RESET log_min_error_statement;
+RESET pg_stat_statements.track_utility;
 \endif
 
 \if :superuser
