@@ -120,6 +120,21 @@ def test_a_role_that_makes_roles(server, database):
     assert server.psql("SELECT rolpassword IS NOT NULL FROM pg_authid WHERE rolname = 'kube_reports_proxy'") == "t"
 
 
+@pytest.mark.parametrize("page", ["docs/install.md", "helm/kube-reports/README.md"])
+def test_by_the_pages(server, database, page, tmp_path):
+    """The command for whoever keeps a powerful role out of the cluster, with a kubectl that knows one namespace"""
+    (command,) = re.findall(r"^```\n(psql [^\n]*database\.sql)\n```$", (TOP / page).read_text(), re.M)
+    kubectl = tmp_path / "kubectl"
+    kubectl.write_text(f"""#!/bin/sh
+        [ "$*" = "get namespace kube-system -o jsonpath={{.metadata.uid}}" ] && echo {CLUSTER}""")
+    kubectl.chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "PGHOST": server.directory,
+                   "PGUSER": "postgres", "PGOPTIONS": "-c client_min_messages=warning"}
+    for _ in range(2):
+        subprocess.run(["bash", "-c", command], cwd=TOP, env=environment, check=True, timeout=120)
+    assert server.psql("SELECT uid FROM kube_reports.cluster", database=database) == CLUSTER
+
+
 def test_two_clusters(server, database):
     """One role for each; one role for both is refused."""
     server.setup("postgres", database)

@@ -112,6 +112,33 @@ def test_commands_render(line, values, binary):
     assert len(of_kind(yaml_documents(done.stdout), "Deployment")) == 1
 
 
+def test_secrets_of_the_readme():
+    """The values of the page take from the Secrets of the page what these have"""
+    (block,) = [text for text in re.findall(r"^```\n(.*?)^```$", README, re.M | re.S) if "create secret" in text]
+    secrets = {
+        name: set(re.findall(r"--from-literal=(\w+)=", words) + re.findall(r"--from-file=(\S+)", words))
+        for name, words in re.findall(r"^kubectl -n kube-reports create secret generic (\S+) (.*)$", block, re.M)
+    }
+    settings = re.findall(r"^helm \.\.\. (.*)$", block, re.M)
+    assert set(secrets) == {"db-proxy", "db-tls"} and len(settings) == 2
+    used = {}
+    for line in settings:
+        words = ["template", "kube-reports", "helm/kube-reports", *shlex.split(line)]
+        done = helm(*words, "--kube-version", KUBE_VERSION, cwd=TOP)
+        (deployment,) = of_kind(yaml_documents(done.stdout), "Deployment")
+        pod = deployment["spec"]["template"]["spec"]
+        for variable in pod["containers"][0].get("env", []):
+            key = variable.get("valueFrom", {}).get("secretKeyRef")
+            if key:
+                used.setdefault(key["name"], set()).add(key["key"])
+        for volume in pod["volumes"]:
+            if "secret" in volume:
+                items = {item["key"] for item in volume["secret"].get("items", [])}
+                used.setdefault(volume["secret"]["secretName"], set()).update(items)
+    assert set(secrets) <= set(used), used
+    assert all(used[name] <= keys for name, keys in secrets.items()), used
+
+
 def test_there_are_commands():
     assert len(list(commands())) == 3
 

@@ -7,6 +7,8 @@ import contextlib
 import json
 import os
 import pathlib
+import re
+import shlex
 import shutil
 import subprocess
 
@@ -69,11 +71,18 @@ class Release:
     def run(self, *arguments, check=True):
         done = subprocess.run([self.helm, *arguments, "--namespace", NAMESPACE, "--kubeconfig",
                                self.plane.kubeconfig, "--timeout=5m"],
-                              capture_output=True, text=True, timeout=400, check=False,
+                              capture_output=True, text=True, timeout=400, check=False, cwd=TOP,
                               env={**os.environ, **{f"HELM_{name}_HOME": f"{self.plane.directory}/helm-{name}"
                                                     for name in ("CACHE", "CONFIG", "DATA")}})
         assert not check or done.returncode == 0, f"{done.stdout}\n{done.stderr}\n{self.node.logs()}"
         return done
+
+    def by_the_page(self, command):
+        """A command of docs/install.md, for this release."""
+        page = (TOP / "docs" / "install.md").read_text(encoding="utf-8")
+        (line,) = re.findall(rf"^```\nhelm ({command} kube-reports\b[^\n]*)\n```$", page, re.M)
+        action, _, *words = shlex.split(line)
+        return self.run(action, RELEASE, *words)
 
     def values(self, **more):
         values = {"database.type": "external", "database.name": "reports", "database.parameters.host": "127.0.0.1",
@@ -186,7 +195,11 @@ def test_upgrade(release):
     release.run("upgrade", RELEASE, str(CHART), "--wait", *release.values(**{
         "proxy.verbosity": "1", r"apiServices.groups.openreports\.io/v1alpha1": "false",
         r"apiServices.groups.kyverno\.io/v1alpha2": "true"}))
-    assert release.taken() == ["wgpolicyk8s.io/v1alpha2", "reports.kyverno.io/v1", "kyverno.io/v1alpha2"]
+    switched = ["wgpolicyk8s.io/v1alpha2", "reports.kyverno.io/v1", "kyverno.io/v1alpha2"]
+    assert release.taken() == switched
+    # As the page upgrades: the values stay.
+    release.by_the_page("upgrade")
+    assert release.taken() == switched
     assert release.api.get(secret).json["data"] == before
     until(lambda: release.names() == ["one"], 30, "lists of the new proxies")
     release.run("upgrade", RELEASE, str(CHART), "--wait", *release.values())
@@ -198,16 +211,15 @@ def test_uninstall_and_reinstall(release):
     """
     helm uninstall gives the groups back first: etcd's reports are there again.  The next install finds the database's.
     """
-    release.run("uninstall", RELEASE, "--wait")
+    release.by_the_page("uninstall")
     assert release.taken() == []
     until(lambda: release.names() == ["in-etcd"], 60, "lists of etcd")
     # Groups without CRDs are gone, so that no namespace waits for them.
     assert release.api_service("openreports.io/v1alpha1") is None
     until(lambda: not release.api.get(f"/api/v1/namespaces/{NAMESPACE}/pods").json["items"], 60, "the end of the pods")
-    left = json.loads(release.plane.kubectl("get", "all,configmap,networkpolicy,role,rolebinding,clusterrole,"
-                                            "clusterrolebinding", "-n", NAMESPACE,
-                                            "-l", f"app.kubernetes.io/instance={RELEASE}", "-o", "json"))["items"]
-    assert [item["metadata"]["name"] for item in left] == []
+    until(lambda: json.loads(release.plane.kubectl(
+        "get", "all,configmap,networkpolicy,role,rolebinding,clusterrole,clusterrolebinding", "-n", NAMESPACE,
+        "-l", f"app.kubernetes.io/instance={RELEASE}", "-o", "json"))["items"] == [], 60, "the end of all objects")
     release.run("install", RELEASE, str(CHART), "--wait", *release.values())
     assert release.taken() == list(GROUP_VERSIONS)
     until(lambda: release.names() == ["one"], 60, "lists of the proxies")

@@ -6,6 +6,7 @@ import json
 import pytest
 
 from client import CPOLR, POLR, Api, failure, path_of, report, result, until
+from conftest import documents
 from control_plane import Bearer
 
 RULES = [{"apiGroups": ["wgpolicyk8s.io"], "resources": ["policyreports"], "verbs": ["get", "list", "watch", "create"]}]
@@ -43,6 +44,24 @@ def open_proxy(cluster):
 def may(api, path, **query):
     """kube-apiserver and the proxy remember what is not allowed for some seconds."""
     until(lambda: api.get(path, **query).code == 200, 30, f"leave to read {path}")
+
+
+def test_rights_of_the_page(plane):
+    """docs/security.md: what the roles for senders and for exports of a namespace let a user do, and nothing more"""
+    for name, allowed, refused in (
+            ("kube-reports-forward", [("list", "policyreports.wgpolicyk8s.io"), ("watch", "reports.openreports.io")],
+             [("delete", "policyreports.wgpolicyk8s.io"), ("list", "secrets")]),
+            ("kube-reports-export-shop", [("get", "/v1/export/namespaces/shop/results")],
+             [("get", "/v1/export/results"), ("get", "/v1/export/namespaces/other/results")])):
+        plane.apply(*documents("security.md", f"name: {name}"), {
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": name},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": f"of-{name}"}]})
+        for words, answer in [*((words, "yes") for words in allowed), *((words, "no") for words in refused)]:
+            everywhere = [] if words[1].startswith("/") else ["-A"]
+            asked = ("auth", "can-i", *words, *everywhere, f"--as=of-{name}")
+            until(lambda asked=asked, answer=answer: plane.kubectl(*asked, check=False).out.strip() == answer, 30,
+                  " ".join(asked))
 
 
 def test_user(writer, cluster, api, ns):

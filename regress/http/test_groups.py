@@ -182,6 +182,11 @@ def test_register_with_api_services(served, apiserver, tmp_path):
         assert f"newreports.{TRIVY} " in served.register(*words).out
         cluster.leads_here(group)
         assert "there is no CRD compliancecheckresults" in served.register("compliance", *words[1:], code=1).err
+        for definition in compliance_crds():
+            apiserver.put(CRDS, definition)
+        (commands,) = (text for _, text in blocks_of("docs/groups.md") if "register trivy --kubeconfig" in text)
+        out = run(["bash", "-e", "-c", commands], cwd=tmp_path, env=environment).out
+        assert f"compliancecheckresults.{COMPLIANCE} " in out and f"vulnerabilityreports.{TRIVY} " in out
     finally:
         cluster.aggregation.end()
         served.psql(f"SELECT kube_reports.unregister('newreports.{TRIVY}') WHERE EXISTS (SELECT FROM "
@@ -192,8 +197,7 @@ def test_the_page(served, tmp_path):
     """Every command of docs/groups.md but those that need a cluster, which test_register_with_api_services runs"""
     page = (TOP / "docs" / "groups.md").read_text()
     commands = [line for block in re.findall(r"```\n(.*?)```", page, re.S) for line in block.splitlines()]
-    of_cluster = {"kube-reports-proxy register compliance", "kube-reports-proxy register trivy"} | {
-        line for line in commands if "--service" in line}
+    of_cluster = {line for line in commands if "--kubeconfig" in line}
     assert len(of_cluster) == 3 and of_cluster <= set(commands)
     (tmp_path / "compliance-operator" / "config" / "crd").mkdir(parents=True)
     (tmp_path / "compliance-operator" / "config" / "crd" / "bases").symlink_to(served.directory / "compliance")

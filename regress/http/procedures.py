@@ -1,0 +1,154 @@
+"""
+Which test runs which block of which page: every fenced block of a page for users has a line here, or the reason why no
+test can run it.
+
+A line is a text that only that block of the page has, or "```language" for all blocks of a language that have no line
+of their own, and the tests: FILE::FUNCTION, a function of Python or of a shell script.
+"""
+
+
+class Reason(str):
+    """Why no test runs a block."""
+
+
+SHOWN = Reason("shows something; nothing is to be typed")
+
+# A goal of make is asked for with -n: what it does takes longer, or is what runs this test.
+GOALS = "regress/http/test_procedures.py::test_goals"
+DOCS = "regress/http/test_docs.py"
+MAKE_UP = "regress/http/test_make_up.py"
+RUNBOOK = "regress/http/test_runbook.py"
+PAGES = "regress/http/test_pages.py"
+GROUPS = "regress/http/test_groups.py"
+HOWTO = "regress/http/test_howto.py"
+MOVING_PAGE = "regress/http/test_moving_page.py"
+MOVING = "regress/cluster/test_moving.py"
+HELM = "regress/cluster/test_helm.py"
+CHART_PAGES = "regress/chart/test_pages.py"
+CHART_DATABASE = "regress/chart/test_database.py"
+CHECK_DEB = ".ci/check-deb"
+FAILOVER = "regress/http/test_failover.py"
+UPDATE = "regress/http/test_update.py"
+
+PROCEDURES = {
+    "README.md": {
+        "make up ": f"{DOCS}::test_what_make_up_prints",
+        "kubectl get polr -n shop": f"{MAKE_UP}::test_first_look_of_the_readme",
+        "failing_by_policy_namespace": f"{MAKE_UP}::test_readme_shows_what_make_up_gives",
+        "patch_report": f"{DOCS}::test_a_write_of_the_readme",
+        "sudo make install": f"{RUNBOOK}::test_install_by_the_readme",
+    },
+    "docs/aggregation.md": {"```": f"{PAGES}::test_aggregation"},
+    "docs/analytics.md": {
+        "dashboard_html": f"{MAKE_UP}::test_first_look_of_the_readme",
+        "```sql": f"{MAKE_UP}::test_every_question_has_an_answer regress/http/test_analytics.py::test_question",
+    },
+    "docs/api.md": {"```sql": f"{PAGES}::test_api"},
+    "docs/architecture.md": {"```": SHOWN},
+    "docs/architecture/store.md": {"```": SHOWN},
+    "docs/contributing.md": {"```": GOALS},
+    "docs/export.md": {
+        "curl": f"{PAGES}::test_export",
+        "```sql": f"{PAGES}::test_export",
+        "policy_report_result{": SHOWN,
+    },
+    "docs/fleet.md": {
+        "```sql": "regress/http/test_fleet.py::test_the_page regress/http/test_fleet.py::test_grants_by_label",
+        "```": "regress/http/test_fleet.py::test_the_commands_of_the_page",
+    },
+    "docs/forwarding.md": {
+        "```": "regress/http/test_forward.py::test_page",
+        "```json": "regress/http/test_forward.py::test_page",
+        "KubeReportsForwardingStuck": f"{PAGES}::test_alert_on_forwarding",
+    },
+    "docs/groups.md": {
+        "register trivy --kubeconfig": f"{GROUPS}::test_register_with_api_services",
+        "register trivy --service": f"{GROUPS}::test_register_with_api_services",
+        "```": f"{GROUPS}::test_the_page",
+    },
+    "docs/howto.md": {
+        "kubectl annotate --local": f"{HOWTO}::test_a_type_from_yaml",
+        "enable aquasecurity.github.io": f"{GROUPS}::test_register_with_api_services",
+        "```yaml": f"{HOWTO}::test_a_type_from_yaml",
+        "apiservice status": "regress/http/test_api_service_command.py::test_commands_of_the_page",
+        "--read-database": "regress/http/test_standby_reads.py::test_lists",
+        "--cascade=orphan": f"{HOWTO}::test_cascade",
+        "dry_run": f"{HOWTO}::test_statements_of_the_page",
+        "import_report": f"{HOWTO}::test_statements_of_the_page",
+    },
+    "docs/install.md": {
+        "--create-namespace": f"{CHART_PAGES}::test_commands_render",
+        "create secret generic db-owner": f"{CHART_PAGES}::test_commands_render",
+        "files/database.sql": f"{CHART_DATABASE}::test_by_the_pages",
+        "```yaml": f"{CHART_PAGES}::test_values_render",
+        "helm upgrade": f"{HELM}::test_upgrade",
+        "helm uninstall": f"{HELM}::test_uninstall_and_reinstall",
+    },
+    "docs/managed.md": {
+        "pg_tle && cd": Reason("takes the sources of pg_tle from GitHub, which tests do not ask"),
+        "kube_reports--tle.sql": "regress/variant_sql/test_page.py::test_the_package",
+        "```": "regress/variant_sql/test_page.py::test_the_plain_script_and_rows_of_another_install",
+    },
+    "docs/moving-in.md": {
+        "export DATABASE": Reason("says where your cluster and database are"),
+        "import --from-cluster --kubeconfig": f"{MOVING_PAGE}::test_in_by_the_page",
+        "import --from-cluster --prune": f"{MOVING_PAGE}::test_in_by_the_page",
+        "apiservice enable": f"{MOVING}::test_in_with_one_version",
+        '"op": "copy"': f"{MOVING}::test_in_and_out",
+        "--version=etcd": f"{MOVING_PAGE}::test_in_by_the_page",
+        '"op": "remove"': f"{MOVING}::test_in_and_out",
+        "REPORTS_SERVER": f"{MOVING_PAGE}::test_reports_server_by_the_page",
+        '"categories"': f"{MOVING}::test_in_with_one_version",
+        "cleanup --dry-run": f"{MOVING_PAGE}::test_in_by_the_page",
+        "cleanup --also-gone": f"{MOVING_PAGE}::test_in_by_the_page {MOVING}::test_in_with_one_version",
+        "psql -X -A -t": f"{MOVING_PAGE}::test_in_by_the_page",
+        "apiservice disable": f"{MOVING}::test_in_and_out",
+        "kubectl apply --server-side": f"{MOVING}::test_in_and_out",
+        "managed-by=kyverno": f"{MOVING_PAGE}::test_results_that_count_twice",
+    },
+    "docs/operations.md": {
+        "CALL kube_reports.unregister_cluster": f"{RUNBOOK}::test_remove_a_cluster",
+        "ALTER EXTENSION kube_reports UPDATE": f"{UPDATE}::test_dump_into_its_own_version",
+        "pg_restore -f -": f"{UPDATE}::test_dump_into_its_own_version",
+        "pg_restore -j 4": f"{RUNBOOK}::test_dump_and_restore",
+        "archive_command": "regress/http/test_backup.py::test_point_in_time",
+        "pg_basebackup": "regress/http/test_backup.py::test_point_in_time",
+        "recovery.signal": "regress/http/test_backup.py::test_point_in_time",
+        "restore_command": "regress/http/test_backup.py::test_point_in_time",
+        "target_session_attrs": f"{FAILOVER}::test_promotion_loses_the_last_writes",
+        "pg_promote": f"{FAILOVER}::test_promotion_loses_the_last_writes",
+        "TEMPLATE": f"{FAILOVER}::test_a_copy_takes_the_name",
+        "RENAME TO original": f"{FAILOVER}::test_a_copy_takes_the_name",
+        "REASSIGN OWNED": "regress/http/test_owner_roles.py::test_another_owner",
+        "pg_upgrade -b": "regress/http/test_upgrade.py::test_pg_upgrade",
+        "vacuumdb": "regress/http/test_upgrade.py::test_pg_upgrade",
+        "CREATE PUBLICATION": "regress/http/test_replication.py::test_subscriber",
+        "CREATE SUBSCRIPTION": "regress/http/test_replication.py::test_subscriber",
+        "DROP SUBSCRIPTION": "regress/http/test_replication.py::test_subscriber",
+        "backend_xmin": f"{RUNBOOK}::test_who_keeps_dead_rows",
+    },
+    "docs/packages.md": {
+        "ls build/deb": GOALS,
+        "pki_kubeconfig": Reason("is a setting for a proxy in a cluster; .ci/check-deb has no cluster"),
+        "buildah": Reason("needs a builder of containers: .ci/check-images does the same steps in a root of Debian"),
+        "extensions:": Reason("needs the operator CloudNativePG"),
+        "```": f"{CHECK_DEB}::blocks",
+    },
+    "docs/performance.md": {"```": GOALS},
+    "docs/security.md": {
+        "```sql": f"{PAGES}::test_advisory_locks",
+        "name: kube-reports-takeover": "regress/http/test_api_service_command.py::test_rights_of_the_page "
+                                       "regress/chart/test_security.py::test_roles_are_those_of_the_page",
+        "name: kube-reports-import": f"{MOVING}::test_in_and_out",
+        "name: kube-reports-forward": "regress/cluster/test_identity.py::test_rights_of_the_page",
+        "name: kube-reports-export-shop": "regress/cluster/test_identity.py::test_rights_of_the_page",
+        "```yaml": "regress/chart/test_security.py::test_roles_are_those_of_the_page",
+    },
+    "docs/versions.md": {
+        "dpkg-source": Reason("builds libh2o on Debian 13; tests run on Debian 12"),
+    },
+    "helm/kube-reports/README.md": {
+        "files/database.sql": f"{CHART_DATABASE}::test_by_the_pages",
+        "create secret generic db-proxy": f"{CHART_PAGES}::test_secrets_of_the_readme",
+    },
+}
