@@ -6,6 +6,12 @@
 -- taken back, and all texts are known.  apply_results() handles every case, so
 -- PostgreSQL sets up a large statement for each call: that takes longer than
 -- the few rows of such an update.
+--
+-- Measured with 19 results, 3 of them with another status: with apply_results()
+-- alone, an update of one report takes 34 % more time of the processor (3.8
+-- instead of 2.8 ms), and an update of 64 reports together 7 % more.  So both
+-- derivations stay.  They must store the same rows: regress/sql/revise.sql
+-- compares them.
 
 CREATE TYPE kube_reports_internal.revised_result AS (
 	place		tid,
