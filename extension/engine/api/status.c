@@ -598,14 +598,3 @@ status_bad_request(StrBuf *buf, const char *message)
 {
 	status_failure(buf, 400, "BadRequest", message, NULL);
 }
-
-void
-status_version_too_large(StrBuf *buf, int64_t wanted, int64_t current)
-{
-	StatusCause cause = {.reason = "ResourceVersionTooLarge", .message = "Too large resource version"};
-	StatusDetails details = {.causes = &cause, .cause_count = 1, .retry_after_seconds = 1};
-
-	status_failure(buf, 504, "Timeout",
-				   arena_printf(buf->arena, "Timeout: Too large resource version: %lld, current: %lld",
-								(long long) wanted, (long long) current), &details);
-}

@@ -130,8 +130,6 @@ extern void status_not_found(StrBuf *buf, const char *group, const char *resourc
 extern void status_conflict(StrBuf *buf, const char *group, const char *resource, const char *name, const char *why);
 extern void status_bad_request(StrBuf *buf, const char *message);
 
-/* 504 (LIST-12), to be sent with Retry-After: 1. */
-extern void status_version_too_large(StrBuf *buf, int64_t wanted, int64_t current);
 
 /*
  * Stands for a byte that is not UTF-8, in a name of a URL.  The request is JSON, which cannot contain this byte: the

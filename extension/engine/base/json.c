@@ -139,6 +139,31 @@ json_text_compare(JsonText a, JsonText b)
 	return (a.len > b.len) - (a.len < b.len);
 }
 
+size_t
+json_text_search(const void *elements, size_t count, size_t size, JsonText key, bool *found)
+{
+	size_t		low = 0;
+	size_t		high = count;
+
+	*found = false;
+	while (low < high)
+	{
+		size_t		middle = low + (high - low) / 2;
+		int			order = json_text_compare(*(const JsonText *) ((const char *) elements + middle * size), key);
+
+		if (order == 0)
+		{
+			*found = true;
+			return middle;
+		}
+		if (order < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
 bool
 json_text_is(JsonText text, const char *value)
 {
@@ -204,26 +229,7 @@ json_go_number_name(Arena *arena, const JsonNode *node)
 static size_t
 find_member(const JsonNode *object, JsonText key, bool *found)
 {
-	size_t		low = 0;
-	size_t		high = object->u.object.count;
-
-	while (low < high)
-	{
-		size_t		middle = low + (high - low) / 2;
-		int			order = json_text_compare(object->u.object.members[middle].key, key);
-
-		if (order == 0)
-		{
-			*found = true;
-			return middle;
-		}
-		if (order < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	*found = false;
-	return low;
+	return json_text_search(object->u.object.members, object->u.object.count, sizeof(JsonMember), key, found);
 }
 
 JsonNode *

@@ -165,6 +165,13 @@ extern bool json_same(const JsonNode *a, const JsonNode *b);
 
 extern bool json_string_is(const JsonNode *node, const char *value);
 extern int	json_text_compare(JsonText a, JsonText b);	/* byte order */
+
+/*
+ * The position of key in a sorted array, or the position to insert it at.  The first member of each element is its key;
+ * size: of an element.
+ */
+extern size_t json_text_search(const void *elements, size_t count, size_t size, JsonText key, bool *found);
+
 extern bool json_text_is(JsonText text, const char *value);
 extern const char *json_kind_name(JsonKind kind);	/* null boolean integer number string array object */
 

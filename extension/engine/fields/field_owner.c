@@ -110,26 +110,7 @@ read_owner(Arena *arena, const JsonNode *entry, size_t position, FieldOwner *own
 static size_t
 find_owner(const FieldOwners *owners, JsonText identity, bool *found)
 {
-	size_t		low = 0;
-	size_t		high = owners->count;
-
-	*found = false;
-	while (low < high)
-	{
-		size_t		middle = low + (high - low) / 2;
-		int			order = json_text_compare(owners->list[middle].identity, identity);
-
-		if (order == 0)
-		{
-			*found = true;
-			return middle;
-		}
-		if (order < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return json_text_search(owners->list, owners->count, sizeof(FieldOwner), identity, found);
 }
 
 /* Inserts an owner at its position, or replaces the owner with the same identity. */

@@ -33,26 +33,7 @@ entry_count(const FieldSet *set)
 static size_t
 find_entry(const FieldSet *set, JsonText element, bool *found)
 {
-	size_t		low = 0;
-	size_t		high = entry_count(set);
-
-	*found = false;
-	while (low < high)
-	{
-		size_t		middle = low + (high - low) / 2;
-		int			order = json_text_compare(set->entries[middle].element, element);
-
-		if (order == 0)
-		{
-			*found = true;
-			return middle;
-		}
-		if (order < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return json_text_search(set != NULL ? set->entries : NULL, entry_count(set), sizeof(FieldEntry), element, found);
 }
 
 const FieldEntry *

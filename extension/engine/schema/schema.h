@@ -70,8 +70,6 @@ typedef enum SchemaListType
 	SCHEMA_LIST_MAP
 } SchemaListType;
 
-/* schema_items() returns NULL when the schema does not describe the items. */
-extern const Schema *schema_items(const Schema *schema);
 extern SchemaListType schema_list_type(const Schema *schema);
 extern bool schema_map_is_atomic(const Schema *schema);
 

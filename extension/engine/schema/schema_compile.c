@@ -684,12 +684,6 @@ schema_property(const Schema *schema, JsonText key)
 	return NULL;
 }
 
-const Schema *
-schema_items(const Schema *schema)
-{
-	return schema != NULL ? schema->items : NULL;
-}
-
 SchemaListType
 schema_list_type(const Schema *schema)
 {

@@ -38,7 +38,8 @@ column_path(const TableColumn *column)
 	return column->path != NULL ? column->path : &name_path;
 }
 
-void
+/* TAB-03: appends a duration in seconds as kubectl prints an age. */
+static void
 human_duration(StrBuf *buf, int64_t seconds)
 {
 	long long	minutes = seconds / SECONDS_PER_MINUTE;

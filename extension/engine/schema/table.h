@@ -48,7 +48,4 @@ extern void table_cell(StrBuf *buf, const TableColumn *column, const JsonNode *d
 extern JsonNode *table_document(Arena *arena, const TableColumn *columns, size_t count,
 								JsonText metadata, JsonText body);
 
-/* TAB-03: appends a duration in seconds as kubectl prints an age. */
-extern void human_duration(StrBuf *buf, int64_t seconds);
-
 #endif							/* TABLE_H */
