@@ -80,19 +80,13 @@ difference_at(Arena *arena, const char *path, const JsonNode *source, const Json
 	return json_same(source, stored) ? NULL : path;
 }
 
-const char *
-import_difference(Arena *arena, const JsonNode *source, const JsonNode *stored)
-{
-	return difference_at(arena, "", source, stored);
-}
-
 static const char *
 text_difference(Arena *arena, const char *prefix, JsonText source, const char *stored)
 {
 	JsonError	error;
 	const JsonNode *left = json_parse(arena, source.bytes, source.len, NULL, NULL, &error);
 	const JsonNode *right = stored == NULL ? NULL : json_parse(arena, stored, strlen(stored), NULL, NULL, &error);
-	const char *path = import_difference(arena, left, right);
+	const char *path = difference_at(arena, "", left, right);
 
 	return path == NULL ? NULL : arena_printf(arena, "%s%s%s", prefix, prefix[0] == '\0' || path[0] == '\0' ? "" : ".",
 											  path);

@@ -62,7 +62,4 @@ extern bool import_batch_add(ImportBatch *batch, Arena *arena, JsonNode *documen
 extern bool import_batch_flush(ImportBatch *batch);
 extern void import_batch_end(ImportBatch *batch);
 
-/* The path of the first member in which two documents differ; NULL: they are equal. */
-extern const char *import_difference(Arena *arena, const JsonNode *source, const JsonNode *stored);
-
 #endif							/* IMPORT_BATCH_H */

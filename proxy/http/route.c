@@ -57,8 +57,9 @@ route_parse(Arena *arena, const char *method, const char *path, const char *quer
 	return true;
 }
 
-JsonText
-route_valid_utf8(Arena *arena, const char *bytes, size_t len)
+/* The same bytes, or a copy in which bad UTF-8 is U+FFFD. */
+static JsonText
+valid_utf8(Arena *arena, const char *bytes, size_t len)
 {
 	JsonText	text = {bytes, len};
 	StrBuf		copy;
@@ -131,7 +132,7 @@ decode(Arena *arena, const char *bytes, size_t len, bool plus_is_space, JsonText
 {
 	if (!decode_bytes(arena, bytes, len, plus_is_space, text))
 		return false;
-	*text = route_valid_utf8(arena, text->bytes, text->len);
+	*text = valid_utf8(arena, text->bytes, text->len);
 	return true;
 }
 

@@ -64,9 +64,6 @@ extern const JsonText *route_parameter(const Route *route, const char *key);
  */
 extern bool route_timeout(Arena *arena, const Route *route, uint64_t *milliseconds, const char **error);
 
-/* The same bytes, or a copy in which bad UTF-8 is U+FFFD. */
-extern JsonText route_valid_utf8(Arena *arena, const char *bytes, size_t len);
-
 /*
  * metadata.name of a JSON body, found without building a tree; used to keep two writes of one object out of the same
  * batch.  UNKNOWN: not JSON, or a name with escapes.
