@@ -65,14 +65,17 @@ class Reader:
         assert len(lines) == len(statements)
         return [json.loads(line) for line in lines]
 
-    def values(self, board):
-        """Each variable's values with all of its options chosen, in their order: later ones ask by earlier ones."""
+    def values(self, board, **chosen):
+        """
+        Each variable's values, chosen or with all of its options, in their order: later ones ask by earlier ones.
+        """
         values = {}
         for variable in board["templating"]["list"]:
             if variable["type"] == "query":
                 rows = self.ask(interpolated(variable["query"], values))[0]
                 values[variable["name"]] = [row.get("__value", next(iter(row.values()))) for row in rows]
                 assert rows, variable["name"]
+                values[variable["name"]] = chosen.get(variable["name"], values[variable["name"]])
             elif variable["type"] != "datasource":
                 values[variable["name"]] = NUMBERS.get(variable["name"], "")
         return values
@@ -305,6 +308,65 @@ def test_panels_agree_with_the_page(readers, name, role):
         if (name, panel["title"]) in PAGE:
             shown, expected = PAGE[name, panel["title"]](rows, page)
             assert shown == expected and shown, panel["title"]
+
+
+LABELLED = {"prod-eu": {"env": "prod", "region": "eu"}, "staging": {"env": "test"}}
+
+
+@pytest.fixture
+def labelled(readers):
+    """Two clusters have labels, the third has none."""
+    owner = readers["kube_reports_reader"].database
+    for uid, name in fleet.CLUSTERS.items():
+        owner.psql(f"SELECT kube_reports.set_cluster_labels('{uid}', '{json.dumps(LABELLED.get(name, {}))}')")
+    yield readers
+    for uid in fleet.CLUSTERS:
+        owner.psql(f"SELECT kube_reports.set_cluster_labels('{uid}', '{{}}')")
+
+
+def test_label_chooses_clusters(labelled):
+    """Options of the variable are labels of visible clusters; a choice of some leaves their clusters to choose from"""
+    query = {one["name"]: one["query"] for one in BOARDS["compliance"]["templating"]["list"]}
+    for board in BOARDS.values():
+        assert {"label": query["label"], "cluster": query["cluster"]}.items() <= {
+            one["name"]: one["query"] for one in board["templating"]["list"]}.items()
+
+    def labels(role):
+        return [row["label"] for row in labelled[role].ask(query["label"])[0]]
+
+    def clusters(role, chosen):
+        rows = labelled[role].ask(interpolated(query["cluster"], {"label": chosen}))[0]
+        return [row["__text"] for row in rows if row["__value"] in fleet.CLUSTERS]
+    everyone = "kube_reports_reader"
+    assert labels(everyone) == ["(none)", "env=prod", "env=test", "region=eu"]
+    assert clusters(everyone, labels(everyone)) == ["prod-eu", "prod-us", "staging"]
+    assert clusters(everyone, ["env=test"]) == ["staging"]
+    assert clusters(everyone, ["region=eu", "env=test"]) == ["prod-eu", "staging"]
+    assert clusters(everyone, ["(none)"]) == ["prod-us"]
+    assert labels("analyst") == ["env=prod", "env=test", "region=eu"]
+    assert clusters("analyst", ["env=prod"]) == ["prod-eu"]
+
+
+def test_panels_of_a_label_agree_with_the_page(labelled):
+    """With a label chosen, numbers are those of the page with that selector, and others than without"""
+    name = "compliance"
+    board, reader = BOARDS[name], labelled["kube_reports_reader"]
+
+    def page(**filter_):
+        asked = json.dumps({**filter_, "cluster_labels": "env=prod"})
+        first, last = (at[:10] for at in reader.period)
+        return json.loads(reader.database.psql(
+            f"SELECT kube_reports.dashboard('{asked}', '{first}', '{last}')", user=reader.role))
+    some = reader.answers(board, reader.values(board, label=["env=prod"]))
+    every = reader.answers(board, reader.values(board))
+    compared = 0
+    for (panel, _), rows, all_rows in zip(queries(board), some, every):
+        assert "staging" not in json.dumps(rows), panel["title"]
+        if (name, panel["title"]) in PAGE:
+            shown, expected = PAGE[name, panel["title"]](rows, page)
+            assert shown == expected, panel["title"]
+            compared += rows != all_rows
+    assert compared > 0
 
 
 @every_board
