@@ -15,7 +15,8 @@ BEGIN;
 SELECT kube_reports.register_cluster('5a3d1e5a-0000-4000-8000-000000000002', 'sample-staging',
 	'{"sample": "true"}') AS staging \gset
 SELECT NOT EXISTS (SELECT FROM kube_reports_internal.origin g JOIN kube_reports.cluster c ON c.id = g.cluster_id
-	WHERE c.uid = :'cluster') AS fresh \gset
+		WHERE c.uid = :'cluster')
+	AND NOT EXISTS (SELECT FROM kube_reports_internal.import_waiting) AS fresh \gset
 \if :fresh
 
 -- A number for a text, the same on every server.
@@ -186,14 +187,15 @@ BEGIN
 	END LOOP;
 END
 $$;
--- Remediations have no results, and so no history.
-SELECT count(kube_reports.create_report(:'cluster', jsonb_build_object('apiVersion', 'compliance.openshift.io/v1alpha1',
-		'kind', 'ComplianceRemediation',
-		'metadata', jsonb_build_object('name', 'ocp4-cis-' || k.name, 'namespace', 'openshift-compliance'),
+-- Remediations have no results, and so no history.  DML writes them in both variants.
+INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, metadata, body)
+	SELECT c.id, t.id, 'openshift-compliance', 'ocp4-cis-' || k.name, '{}', jsonb_build_object(
 		'spec', CASE k.state WHEN 'Outdated' THEN '{"apply": true, "outdated": {"object": {"kind": "MachineConfig"}}}'
 			ELSE '{"apply": true}' END::jsonb, 'status', jsonb_build_object('applicationState', k.state))
-		::kube_reports.report)) AS remediations
-	FROM compliance_check k WHERE k.state IS NOT NULL \gset
+		::kube_reports.report
+	FROM compliance_check k, kube_reports.cluster c, kube_reports.resource_type t
+	WHERE k.state IS NOT NULL AND c.uid = :'cluster' AND t."group" = 'compliance.openshift.io'
+		AND t.plural = 'complianceremediations';
 SELECT count(*) || ' states of the past imported' FROM written;
 \endif
 COMMIT;

@@ -541,8 +541,10 @@ DECLARE
 	max_changes CONSTANT integer := 256;
 	costly CONSTANT integer := kube_reports_internal.costly_bytes();
 	first_version CONSTANT bigint := after_version;
-	-- Without the engine, results are those that the proxy has prepared.
-	engine CONSTANT boolean := kube_reports_internal.variant() = 'c';
+	-- Without the engine, results are those that the proxy has prepared.  A step that imports a state of the past can
+	-- ask, and those results do not wait: they are of that time.
+	engine CONSTANT boolean := kube_reports_internal.variant() = 'c' OR EXISTS (
+		SELECT FROM kube_reports_internal.import_time i WHERE i.lane = record_results.lane);
 	target		kube_reports_internal.derivation;
 	step		record;
 	given		bigint[];
@@ -611,6 +613,10 @@ BEGIN
 				FROM unnest(step.later_namespaces, step.later_names, step.later_firsts) k(namespace, name, first)
 				WHERE NOT EXISTS (SELECT FROM kube_reports_internal.result_pending p
 					WHERE p.lane = record_results.lane AND p.namespace = k.namespace AND p.name = k.name);
+			UPDATE kube_reports_internal.result_pending p SET attempts = 0, retry_at = '-infinity', reason = NULL
+				FROM unnest(step.later_namespaces, step.later_names) k(namespace, name)
+				WHERE p.lane = record_results.lane AND p.namespace = k.namespace AND p.name = k.name
+					AND p.attempts > 0;
 			IF engine AND NOT postpone THEN
 				PERFORM kube_reports_internal.finish_pending(record_results.lane, k.namespace, k.name)
 					FROM unnest(step.later_namespaces, step.later_names) k(namespace, name);

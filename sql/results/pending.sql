@@ -246,8 +246,24 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.date_applied(integer)
 	IS 'sets the time of evaluation of reports whose pending results have been applied, in the SQL variant';
 
+CREATE FUNCTION kube_reports_internal.put_aside(lane integer, namespace text, name text, reason text) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	UPDATE kube_reports_internal.result_pending p SET attempts = p.attempts + 1, reason = put_aside.reason,
+			retry_at = kube_reports_internal.next_attempt(p.attempts)
+		WHERE p.lane = put_aside.lane AND p.namespace = put_aside.namespace AND p.name = put_aside.name;
+	RAISE WARNING 'results of report "%" are not made: %', put_aside.name, put_aside.reason
+		USING HINT = 'It is tried again later, and when the report is written: see the view kube_reports.pending.';
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.put_aside(integer, text, text, text)
+	IS 'lets a pending report wait whose results were refused, and those behind it go on';
+
 -- The report that has waited longest is next.  If it has been written again meanwhile, it moves to the end of the
--- queue.  A lane is locked only to remove finished rows, so that no writer adds changes to them meanwhile.
+-- queue.  A report whose results are refused is put aside.  A lane is locked only to remove finished rows, so that no
+-- writer adds changes to them meanwhile.
 CREATE FUNCTION kube_reports_internal.pending_step() RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -262,6 +278,7 @@ AS $$
 DECLARE
 	done_lane	integer;
 	next		record;
+	refused		text;
 BEGIN
 	IF NOT EXISTS (SELECT FROM kube_reports_internal.result_pending) OR NOT kube_reports_internal.has_engine() THEN
 		RETURN false;
@@ -278,8 +295,21 @@ BEGIN
 		RETURN true;
 	END IF;
 	SELECT p.lane, p.namespace, p.name INTO next FROM kube_reports_internal.result_pending p
-		WHERE kube_reports_internal.engine_serves(p.lane) ORDER BY p.first LIMIT 1 FOR UPDATE SKIP LOCKED;
-	RETURN FOUND AND kube_reports_internal.apply_pending(next.lane, next.namespace, next.name);
+		WHERE kube_reports_internal.engine_serves(p.lane) AND p.retry_at <= clock_timestamp()
+		ORDER BY p.first LIMIT 1 FOR UPDATE SKIP LOCKED;
+	IF NOT FOUND THEN
+		RETURN false;
+	END IF;
+	BEGIN
+		RETURN kube_reports_internal.apply_pending(next.lane, next.namespace, next.name);
+	EXCEPTION WHEN OTHERS THEN
+		IF NOT kube_reports_internal.is_refusal(SQLSTATE) THEN
+			RAISE;
+		END IF;
+		refused := SQLERRM;
+	END;
+	PERFORM kube_reports_internal.put_aside(next.lane, next.namespace, next.name, refused);
+	RETURN true;
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.pending_step()

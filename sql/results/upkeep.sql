@@ -3,12 +3,27 @@
 --
 -- Each step is small, and proxies take steps in turn.  A proxy skips a step that another one is taking.
 
+-- Of other errors nobody but the step is to blame: it is rolled back, and tried again.
+CREATE FUNCTION kube_reports_internal.is_refusal(sqlstate text) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN sqlstate ~ '^(22|23|54|KR4|42704|42883|55000)';
+COMMENT ON FUNCTION kube_reports_internal.is_refusal(text)
+	IS 'whether an error is due to a document, so that it comes again when the same is tried again';
+
+-- From a minute on, up to an hour: what refuses a document may be a limit that somebody raises.
+CREATE FUNCTION kube_reports_internal.next_attempt(attempts integer) RETURNS timestamptz
+LANGUAGE sql VOLATILE PARALLEL SAFE
+RETURN clock_timestamp() + interval '1 minute' * least(2 ^ least(attempts, 6), 60);
+COMMENT ON FUNCTION kube_reports_internal.next_attempt(integer)
+	IS 'until when work is put aside that was refused so many times before';
+
 CREATE FUNCTION kube_reports_internal.remake_step() RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	waiting		integer;
+	refused		text;
 BEGIN
 	-- A dump may have been loaded while proxies were connected.
 	IF kube_reports_internal.finish_restore() THEN
@@ -26,10 +41,21 @@ BEGIN
 	END IF;
 	-- A step that waits for locks is the only one of its transaction.  Documents of a step may have to be sent.
 	SELECT min(b.lane) INTO waiting FROM kube_reports_internal.result_rebuild b
-		WHERE kube_reports_internal.engine_serves(b.lane);
+		WHERE kube_reports_internal.engine_serves(b.lane) AND b.retry_at <= clock_timestamp();
 	IF waiting IS NOT NULL THEN
-		PERFORM kube_reports_internal.rebuild_step(waiting,
-			CASE kube_reports_internal.variant() WHEN 'c' THEN 100 ELSE 20 END);
+		BEGIN
+			PERFORM kube_reports_internal.rebuild_step(waiting,
+				CASE kube_reports_internal.variant() WHEN 'c' THEN 100 ELSE 20 END);
+			UPDATE kube_reports_internal.result_rebuild b SET attempts = 0, reason = NULL
+				WHERE b.lane = waiting AND b.attempts > 0;
+		EXCEPTION WHEN OTHERS THEN
+			IF NOT kube_reports_internal.is_refusal(SQLSTATE) THEN
+				RAISE;
+			END IF;
+			refused := SQLERRM;
+			UPDATE kube_reports_internal.result_rebuild b SET attempts = b.attempts + 1, reason = refused,
+				retry_at = kube_reports_internal.next_attempt(b.attempts) WHERE b.lane = waiting;
+		END;
 		RETURN true;
 	END IF;
 	RETURN false;
@@ -45,7 +71,7 @@ AS $$
 DECLARE
 	more		boolean;
 BEGIN
-	IF kube_reports_internal.remake_step() THEN
+	IF kube_reports_internal.remake_step() OR kube_reports_internal.import_step() THEN
 		RETURN true;
 	END IF;
 	more := kube_reports_internal.pending_step();
@@ -54,8 +80,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.catch_up()
-	IS 'finishes a restore, or derives the next results that wait to be derived again; when there are none, brings '
-		'results of a large report up to date and folds counts. True when there is more to do';
+	IS 'finishes a restore, or derives the next results that wait to be derived again, or imports the next states of '
+		'the past that wait; when there are none, brings results of a large report up to date and '
+		'folds counts. True when there is more to do';
 
 CREATE FUNCTION kube_reports.maintain() RETURNS boolean
 LANGUAGE plpgsql VOLATILE

@@ -51,7 +51,9 @@ BEGIN ATOMIC
 		('kube_reports_internal.forward_assessment', 'forward_assessment_cluster_id_fkey',
 			'(cluster_id) REFERENCES kube_reports.cluster ON DELETE CASCADE'),
 		('kube_reports_internal.forward_seen', 'forward_seen_cluster_id_fkey',
-			'(cluster_id) REFERENCES kube_reports.cluster ON DELETE CASCADE');
+			'(cluster_id) REFERENCES kube_reports.cluster ON DELETE CASCADE'),
+		('kube_reports_internal.import_waiting', 'import_waiting_lane_fkey',
+			'(lane) REFERENCES kube_reports_internal.lane ON DELETE CASCADE');
 END;
 COMMENT ON FUNCTION kube_reports_internal.dumped_references()
 	IS 'the foreign keys between tables that are dumped; none of them is there while a dump is loaded';
@@ -154,6 +156,8 @@ AS $$
 				(SELECT max(t.mapping_id) FROM kube_reports.resource_type t)))),
 			('kube_reports_internal.origin_id_seq', (SELECT max(g.id) FROM kube_reports_internal.origin g)),
 			('kube_reports_internal.rollup_id_seq', (SELECT max(r.id) FROM kube_reports_internal.rollup r)),
+			('kube_reports_internal.import_waiting_id_seq', (SELECT max(w.id)
+				FROM kube_reports_internal.import_waiting w)),
 			('kube_reports_internal.aggregation_queue_id_seq', (SELECT max(q.id)
 				FROM kube_reports_internal.aggregation_queue q))) s(name, used)
 	WHERE s.used > coalesce(pg_sequence_last_value(s.name), 0);

@@ -63,45 +63,54 @@ COMMENT ON VIEW kube_reports.lane_status
 -- Counting stops at 100000.
 CREATE VIEW kube_reports.pending AS
 	SELECT 'merges' AS what, c.uid AS cluster, c.name AS cluster_name, q.waiting, least(q.oldest, now()) AS oldest,
-		q.failed
+		q.failed, NULL AS reason
 	FROM kube_reports.cluster c
 		JOIN LATERAL (SELECT count(*) AS waiting, min(q.queued_at) AS oldest,
 				count(*) FILTER (WHERE q.attempts > 0) AS failed
 			FROM (SELECT q.queued_at, q.attempts FROM kube_reports_internal.aggregation_queue q
 				WHERE q.cluster_id = c.id ORDER BY q.queued_at LIMIT 100000) q) q ON q.waiting > 0
 	UNION ALL
-	SELECT 'results', c.uid, c.name, count(*), min(g.at), 0
+	SELECT 'results', c.uid, c.name, count(*), min(g.at), count(p.reason), min(p.reason)
 	FROM kube_reports_internal.result_pending p
 		JOIN kube_reports_internal.lane l ON l.id = p.lane
 		JOIN kube_reports.cluster c ON c.id = l.cluster_id
 		LEFT JOIN kube_reports_internal.change g ON g.lane = p.lane AND g.version = p.first
 	GROUP BY c.uid, c.name
 	UNION ALL
-	SELECT 'rebuilds', c.uid, c.name, count(*), NULL, 0
+	SELECT 'rebuilds', c.uid, c.name, count(*), NULL, count(b.reason), min(b.reason)
 	FROM kube_reports_internal.result_rebuild b
 		JOIN kube_reports_internal.lane l ON l.id = b.lane
 		JOIN kube_reports.cluster c ON c.id = l.cluster_id
 	GROUP BY c.uid, c.name
 	UNION ALL
-	SELECT 'counts', c.uid, c.name, count(*), NULL, 0
+	SELECT 'imports', c.uid, c.name, count(*), min(w.queued_at), count(w.reason), min(w.reason)
+	FROM kube_reports_internal.import_waiting w
+		JOIN kube_reports_internal.lane l ON l.id = w.lane
+		JOIN kube_reports.cluster c ON c.id = l.cluster_id
+	GROUP BY c.uid, c.name
+	UNION ALL
+	SELECT 'counts', c.uid, c.name, count(*), NULL, 0, NULL
 	FROM (SELECT d.cluster_id FROM kube_reports_internal.rollup_delta d
 			WHERE d.xid >= (SELECT m.mark FROM kube_reports_internal.rollup_mark m) LIMIT 100000) d
 		JOIN kube_reports.cluster c ON c.id = d.cluster_id
 	GROUP BY c.uid, c.name
 	UNION ALL
-	SELECT 'removal', c.uid, c.name, 1, NULL, 0 FROM kube_reports.cluster c WHERE c.removing
+	SELECT 'removal', c.uid, c.name, 1, NULL, 0, NULL FROM kube_reports.cluster c WHERE c.removing
 	UNION ALL
-	SELECT 'garbage', NULL, NULL, count(*), NULL, 0 FROM kube_reports_internal.garbage_sweep w WHERE w.hurry
+	SELECT 'garbage', NULL, NULL, count(*), NULL, 0, NULL FROM kube_reports_internal.garbage_sweep w WHERE w.hurry
 	HAVING count(*) > 0
 	UNION ALL
-	SELECT 'restore', NULL, NULL, 1, NULL, 0 FROM kube_reports.status s WHERE s.restore_pending
+	SELECT 'restore', NULL, NULL, 1, NULL, 0, NULL FROM kube_reports.status s WHERE s.restore_pending
 	UNION ALL
-	SELECT 'update', NULL, NULL, 1, NULL, 0 FROM kube_reports.status s WHERE s.update_pending;
+	SELECT 'update', NULL, NULL, 1, NULL, 0, NULL FROM kube_reports.status s WHERE s.update_pending;
 COMMENT ON VIEW kube_reports.pending
 	IS 'work that is still to be done: a row for each kind and cluster that has any. merges: groups of reports that '
-		'wait to be merged; failed: groups that are tried again. results: reports whose results follow later. '
-		'rebuilds: types whose results are derived again. counts: changes that are not folded yet; readers add them '
-		'up. removal: the cluster is being removed. garbage: tables that upkeep searches without a rest. restore, '
+		'wait to be merged; failed: groups that are tried again. results: reports whose results follow later; failed: '
+		'their results were refused, and are tried again when the report is written, or within an hour. '
+		'rebuilds: types whose results are derived again; failed: as for results. imports: states of the past that '
+		'wait for a proxy''s upkeep; failed: they were refused, and stay until the owner deletes them from '
+		'kube_reports_internal.import_waiting. reason: why one of the failed was refused. counts: changes that are not folded yet; readers '
+		'add them up. removal: the cluster is being removed. garbage: tables that upkeep searches without a rest. restore, '
 		'update: after_restore() or after_update() has not run. oldest: since when the oldest of them waits; null: '
 		'not known. Counting stops at 100000';
 

@@ -128,7 +128,8 @@ BEGIN
 		IF written.codes[1] >= 400 THEN
 			PERFORM kube_reports_internal.raise_status(written.codes[1], written.replies[1]);
 		END IF;
-		RETURN convert_from(written.replies[1], 'UTF8')::kube_reports.report;
+		-- No reply is rendered while the engine has not answered all questions of the step.
+		RETURN nullif(convert_from(written.replies[1], 'UTF8'), '')::kube_reports.report;
 	END IF;
 	SELECT * INTO target FROM kube_reports.resource_type t
 		WHERE t."group" = asked->>'group' AND t.plural = asked->>'resource';
@@ -150,4 +151,5 @@ BEGIN
 		|| jsonb_build_object('apiVersion', (asked->>'group') || '/' || (asked->>'version'));
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.write_one(uuid, jsonb, bytea) IS 'one write; errors are raised';
+COMMENT ON FUNCTION kube_reports_internal.write_one(uuid, jsonb, bytea)
+	IS 'one write; errors are raised. null: stored by a step of upkeep, or waiting for an answer of the engine';

@@ -156,12 +156,18 @@ CREATE TABLE kube_reports_internal.result_rebuild (
 	lane		integer PRIMARY KEY,
 	namespace	text COLLATE "C" NOT NULL DEFAULT '',
 	name		text COLLATE "C" NOT NULL DEFAULT '',
-	restoring	boolean NOT NULL DEFAULT false
+	restoring	boolean NOT NULL DEFAULT false,
+	attempts	integer NOT NULL DEFAULT 0,
+	retry_at	timestamptz NOT NULL DEFAULT '-infinity',
+	reason		text
 );
 COMMENT ON TABLE kube_reports_internal.result_rebuild
 	IS 'lanes whose results are being made again from the documents, and the key up to which that is done; never dumped';
 COMMENT ON COLUMN kube_reports_internal.result_rebuild.restoring
 	IS 'the results are not new: no day''s counts change by them';
+COMMENT ON COLUMN kube_reports_internal.result_rebuild.attempts IS 'how often it was refused since it last went on';
+COMMENT ON COLUMN kube_reports_internal.result_rebuild.retry_at IS 'it is put aside until then';
+COMMENT ON COLUMN kube_reports_internal.result_rebuild.reason IS 'why it was refused last; null: it was not';
 
 -- Results that follow their documents later: expensive work is not done while other writers wait for the lane.
 CREATE TABLE kube_reports_internal.result_pending (
@@ -172,6 +178,9 @@ CREATE TABLE kube_reports_internal.result_pending (
 	last		bigint,
 	part		integer NOT NULL DEFAULT 0,
 	parts		integer NOT NULL DEFAULT 1,
+	attempts	integer NOT NULL DEFAULT 0,
+	retry_at	timestamptz NOT NULL DEFAULT '-infinity',
+	reason		text,
 	PRIMARY KEY (lane, namespace, name)
 );
 COMMENT ON TABLE kube_reports_internal.result_pending IS 'reports whose results, history and counts are not yet those '
