@@ -356,10 +356,18 @@ def test_same_definitions(servers):
     crds = [crd for crd in crds if isinstance(crd, dict) and crd.get("kind") == "CustomResourceDefinition"]
     assert crds
     expression = (f"SELECT jsonb_agg(jsonb_build_object('names', d - 'versions', 'version', v->'version', 'scope', "
-                  f"v->'scope', 'storage', v->'storage')) FROM kube_reports_internal.crd_definitions({REPORT}) d, "
+                  f"v->'scope', 'storage', v->'storage', 'rules', (SELECT jsonb_agg(r.rule ORDER BY r.rule) FROM "
+                  f"jsonb_array_elements_text(v->'unevaluatedRules') r(rule)))) "
+                  f"FROM kube_reports_internal.crd_definitions({REPORT}) d, "
                   f"jsonb_array_elements(d->'versions') v")
     documents = crds + [broken(crds[0], path, wrong) for path in BROKEN
                         for wrong in (None, 5, "A b", {"type": "nothing"}, [])]
+    # CEL rules, which are not evaluated, at each place of a schema.
+    rule = {"x-kubernetes-validations": [{"rule": " self\n==  1 "}, {"rule": "self != 2", "message": "m"}]}
+    documents.append(broken(crds[0], ["spec", "versions", 0, "schema", "openAPIV3Schema"], {
+        "type": "object", **rule, "properties": {
+            "a": {"type": "array", **rule, "items": {"type": "object", "properties": {"b": {"type": "string", **rule}}}},
+            "m": {"type": "object", "additionalProperties": {"type": "string", **rule}}}}))
     calls = [[f"({expression})", [json.dumps(document)]] for document in documents]
     ours, others = (server.attempt(calls) for server in servers)
     different = [(call[1][0][:300], mine[:300], other[:300]) for call, mine, other in zip(calls, ours, others)

@@ -97,6 +97,33 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.sql_checked_crd(jsonb)
 	IS 'a CustomResourceDefinition whose names and versions are right; raises KR422';
 
+-- As the engine's schema_rules() does: the rules of a schema come before those of what is below it.
+CREATE FUNCTION kube_reports_internal.sql_schema_rules(schema jsonb) RETURNS jsonb
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+BEGIN ATOMIC
+	WITH RECURSIVE place AS (
+		SELECT schema, ''::text AS path, '{}'::integer[] AS position
+		UNION ALL
+		SELECT n.schema, n.path, p.position || n.position
+		FROM place p CROSS JOIN LATERAL (
+			SELECT m.value AS schema, concat_ws('.', nullif(p.path, ''), m.key) AS path,
+				(1 + row_number() OVER (ORDER BY length(m.key), m.key COLLATE "C"))::integer AS position
+			FROM jsonb_each(kube_reports_internal.sql_object(p.schema->'properties')) m
+			UNION ALL
+			SELECT p.schema->n.member, p.path || n.path, 1000000 + n.position
+			FROM (VALUES ('items', '[*]', 1), ('additionalProperties', CASE p.path WHEN '' THEN '*' ELSE '.*' END, 2))
+				n(member, path, position)) n
+		WHERE jsonb_typeof(n.schema) = 'object'
+	)
+	SELECT coalesce(jsonb_agg(concat_ws(': ', nullif(p.path, ''),
+		rtrim(regexp_replace(r.rule->>'rule', '[\x01-\x20\x7f]+', ' ', 'g'))) ORDER BY p.position, r.n), '[]')
+	FROM place p, jsonb_array_elements(kube_reports_internal.sql_array(p.schema->'x-kubernetes-validations'))
+			WITH ORDINALITY r(rule, n)
+	WHERE jsonb_typeof(r.rule->'rule') = 'string';
+END;
+COMMENT ON FUNCTION kube_reports_internal.sql_schema_rules(jsonb)
+	IS 'the CEL rules of a schema, each in a line with its place';
+
 CREATE FUNCTION kube_reports_internal.crd_definitions(crd kube_reports.report) RETURNS jsonb
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 BEGIN ATOMIC
@@ -129,8 +156,11 @@ BEGIN ATOMIC
 							ORDER BY kube_reports_internal.sql_version_rank(b.version->>'name'),
 								b.version->>'name' COLLATE "C"
 							LIMIT 1), ''))) ELSE '{}' END
+				|| CASE WHEN k.rules = '[]' THEN '{}' ELSE jsonb_build_object('unevaluatedRules', k.rules) END
 				ORDER BY kube_reports_internal.sql_version_rank(v.version->>'name'), v.version->>'name' COLLATE "C")
 			FROM jsonb_array_elements(s.spec->'versions') WITH ORDINALITY v(version, position)
+				CROSS JOIN LATERAL (SELECT kube_reports_internal.sql_schema_rules(
+					v.version#>'{schema,openAPIV3Schema}') AS rules) k
 			WHERE (v.version->>'served')::boolean))
 	FROM (SELECT g.spec, coalesce(g.spec#>'{names,singular}',
 				to_jsonb(lower(g.spec#>>'{names,kind}' COLLATE "C"))) AS singular,
