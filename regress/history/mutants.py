@@ -6,6 +6,8 @@ pass.
 
 import re
 
+from conftest import VARIANT
+
 
 def replace(database, function, *pairs, name="kube_reports"):
     """Redefines a function of the database of that name with pieces of its text replaced, wherever its lines break."""
@@ -22,6 +24,13 @@ BATCH = ("kube_reports_internal.commit_decided(integer, integer, integer, bigint
          "bytea[], text[])")
 GUARD = ("IF first_version <= newest THEN", "IF false THEN")
 API_LIST = "kube_reports_internal.api_list(uuid, text, text, kube_reports_internal.caller)"
+API_CHANGES = "kube_reports_internal.api_changes(uuid, integer, bigint, text[], integer, kube_reports_internal.caller)"
+if VARIANT == "sql":
+    # A proxy reads rows there.
+    API_LIST = ("kube_reports_internal.api_read_list(uuid, text, text, text, text, boolean, text, text[], text, text, "
+                "bigint, bigint, bigint, boolean, boolean, text, text, bigint, text, kube_reports_internal.caller)")
+    API_CHANGES = ("kube_reports_internal.api_read_changes(uuid, integer, bigint, boolean, integer, "
+                   "kube_reports_internal.caller)")
 LIST_WINDOW = ("kube_reports_internal.list_window(integer, integer, integer, boolean, bigint, boolean, text, text, "
                "text, text, text[], text, text, integer)")
 
@@ -122,8 +131,7 @@ def truncating_compaction(database):
 
 def unfounded_end(database):
     """Streams are told now and then that their position is gone."""
-    replace(database,
-            "kube_reports_internal.api_changes(uuid, integer, bigint, text[], integer, kube_reports_internal.caller)",
+    replace(database, API_CHANGES,
             ("IF NOT FOUND OR", "IF NOT FOUND OR random() < 0.1 OR"))
 
 

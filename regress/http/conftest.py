@@ -31,7 +31,18 @@ STACK = str(TOP / ".ci" / "stack.sh")
 CACHE = TOP / "regress" / ".cache"
 # Which variant the databases of the tests install: make's variable VARIANT, taken from the environment.
 VARIANT = os.environ.get("VARIANT") or "c"
-only_c = pytest.mark.skipif(VARIANT != "c", reason="tests the module in C, which the variant in SQL does not have")
+
+
+def only_c_because(reason):
+    """Marks a test that the variant in SQL cannot pass; the reason is shown."""
+    return pytest.mark.skipif(VARIANT != "c", reason=reason)
+
+
+only_c = only_c_because("tests the module in C, which the variant in SQL does not have")
+# The tests replace these functions, or call them as proxies do.
+reads_of_c = only_c_because("the proxy of the variant in SQL does not call api_get() and api_list()")
+checks_of_c = only_c_because("register_crd() in SQL checks names and versions of a CustomResourceDefinition, not schemas")
+writes_of_c = only_c_because("the proxy of the variant in SQL decides on writes, and does not call write_batch()")
 # Of a row l of pg_locks: that it is of a lane.
 LANE_LOCK = "l.locktype = 'advisory' AND l.classid = 1802661986 AND l.objid::int > 0"
 # Of this worker of pytest-xdist; several runs may go on side by side.

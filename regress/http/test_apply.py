@@ -6,6 +6,7 @@ import json
 import pytest
 
 from client import APPLY, JSON_PATCH, MERGE, PARTIAL_LIST, POLR, failure, path_of, report, result
+from conftest import writes_of_c
 
 VERSION = "wgpolicyk8s.io/v1alpha2"
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -350,6 +351,7 @@ def test_refusals(api, ns, path):
     failure(apply(api, path, config(results=[{"policy": "p", "result": "bogus"}])), 422, "Invalid")
 
 
+@writes_of_c
 def test_may_not_create(api, stack, ns, path):
     """AUTHZ-13: the proxy says that the user may not create; an object that is there may be patched"""
     def write(document):

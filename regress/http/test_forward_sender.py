@@ -26,7 +26,7 @@ import yaml
 
 from apiserver import ApiServer
 from client import until
-from conftest import STACK, Stack, free_port
+from conftest import STACK, VARIANT, Stack, free_port
 
 CHANGES = int(os.environ.get("FORWARD_CHANGES", "2000"))
 KILLS = int(os.environ.get("FORWARD_KILLS", "12"))
@@ -167,6 +167,11 @@ class Writer:
             else:
                 self.there.add(name)
         with self.connection, self.connection.cursor() as cursor:
+            if VARIANT == "sql":
+                for request, body in zip(requests, bodies):
+                    cursor.execute("SELECT kube_reports_internal.write_one(%s, %s, %s)",
+                                   (self.stack.cluster, request, body))
+                return len(requests)
             cursor.execute("SELECT w.codes, w.replies FROM kube_reports_internal.write_batch(%s, %s::text[], "
                            "%s::bytea[]) w", (self.stack.cluster, requests, bodies))
             codes, replies = cursor.fetchone()

@@ -9,6 +9,7 @@ import pathlib
 import pytest
 
 from client import TABLE, failure, path_of, until
+from conftest import checks_of_c
 
 CRD = json.loads((pathlib.Path(__file__).resolve().parents[1] / "crds" / "keywords.json").read_text())
 GROUP = CRD["spec"]["group"]
@@ -417,6 +418,7 @@ REFUSED_KEYWORDS = [
 ]
 
 
+@checks_of_c
 @pytest.mark.parametrize("change, path", REFUSED_KEYWORDS,
                          ids=[f"{number}-{'-'.join(case[0])}" for number, case in enumerate(REFUSED_KEYWORDS)])
 def test_refused_keyword(stack, change, path):
@@ -482,12 +484,14 @@ REFUSED_FIELDS = [
 ]
 
 
+@checks_of_c
 @pytest.mark.parametrize("steps, to, path", REFUSED_FIELDS,
                          ids=[f"{number}-{case[2].rpartition('.')[2]}" for number, case in enumerate(REFUSED_FIELDS)])
 def test_refused_field(stack, steps, to, path):
     refused(stack, changed(*steps, to=to), f"{path}: ")
 
 
+@checks_of_c
 def test_several_reasons(stack):
     """All of them are told at once"""
     crd = changed("spec", "conversion", to={"strategy": "Webhook"})

@@ -25,7 +25,9 @@ def large(module_stack):
     A stack with 10,000 generated reports in 100 namespaces; "roomy" accepts bodies of 30 MiB, "plain" is as it comes.
     """
     module_stack.database.psql(f"SET client_min_messages = warning;\n\\ir {GENERATE}\nSELECT "
-                               f"pg_temp.store('{module_stack.cluster}', 'pss', 1, {ITEMS});\n")
+                               f"pg_temp.store('{module_stack.cluster}', 'pss', 1, {ITEMS});\n",
+                               # SQL checks documents more slowly than the engine.
+                               timeout=600)
     module_stack.plain = module_stack.proxy()
     module_stack.roomy = module_stack.proxy(flags=[f"--max-request-body-bytes={30 * MIB}"])
     return module_stack

@@ -6,6 +6,9 @@ import psycopg2
 import pytest
 
 from client import JSON_PATCH, POLR, failure, path_of, report, result, sql_text
+from conftest import only_c_because
+
+pytestmark = only_c_because("measures a backend that runs the engine")
 
 KIB, MIB = 1024, 1024 * 1024
 

@@ -10,6 +10,7 @@ import re
 import pytest
 
 from client import PARTIAL, PARTIAL_LIST, POLR, failure, path_of, report, result
+from conftest import VARIANT
 
 FORMS = {"small": 1, "packed": 20, "outside": 3000}
 # How the server keeps a body: the attributes of the column while it is written.
@@ -58,8 +59,9 @@ def test_forms(filled):
     """The server keeps some bodies as text, some packed, inside the row and outside of it"""
     forms = filled.database.psql("SELECT count(DISTINCT (pg_column_compression(body), pg_column_size(body) > 2000,"
                                  " get_byte(kube_reports_internal.stored_bytes(body), 0))) FROM kube_reports.object")
-    assert int(forms) >= (6 if filled.lz4 else 4)
-    if filled.lz4:
+    # SQL cannot give a packed body as it is.
+    assert int(forms) >= (6 if filled.lz4 and VARIANT == "c" else 4)
+    if filled.lz4 and VARIANT == "c":
         assert filled.database.psql("SELECT count(*) > 1 FROM kube_reports.object WHERE"
                                     " get_byte(kube_reports_internal.stored_bytes(body), 0) = 1") == "t"
 
@@ -117,4 +119,5 @@ def test_damaged(own_stack, ns):
         failure(api.get(path_of(POLR, ns)), 500, "InternalError")
         with api.watch(path_of(POLR, ns), sendInitialEvents="true", resourceVersionMatch="NotOlderThan") as watch:
             assert watch.event()[0] == "ERROR"
-    assert api.get(path_of(POLR, ns, "r")).code == 200
+    # In the variant in SQL the proxy renders this object, too.
+    assert api.get(path_of(POLR, ns, "r")).code == (200 if VARIANT == "c" else 500)

@@ -18,7 +18,7 @@ import psycopg2
 import pytest
 
 from client import EPHR, POLR, failure, path_of, report, run, until
-from conftest import STACK, stack_command
+from conftest import STACK, reads_of_c, stack_command
 
 
 def unavailable(answer):
@@ -109,6 +109,7 @@ def test_a_lock(own_stack, ns):
     locker.close()
 
 
+@reads_of_c
 def test_a_client_that_goes(own_stack, ns):
     """A query that nobody waits for is stopped, and its connection is used again"""
     own_stack.begin()

@@ -7,6 +7,7 @@ import signal
 import pytest
 
 from client import POLR, REPS, failure, path_of, report, until
+from conftest import reads_of_c
 
 DISCOVERY = ["/apis", "/apis/wgpolicyk8s.io", "/apis/wgpolicyk8s.io/v1alpha2", "/openapi/v2", "/openapi/v3"]
 
@@ -60,6 +61,7 @@ def test_away_and_back(own_stack, mode):
     assert int(added["metadata"]["resourceVersion"]) > int(stored["metadata"]["resourceVersion"])
 
 
+@reads_of_c
 def test_a_read_fails(own_stack):
     """
     ERR-02, W-06: TestErrorList, TestWatchHTTPErrorsBeforeServe, TestWatchHTTPErrors: what nobody expected is a Status

@@ -6,6 +6,7 @@ import json
 import pytest
 
 from client import JSON_PATCH, MERGE, path_of, until
+from conftest import checks_of_c
 
 APPLY = "application/apply-patch+yaml"
 WORDS = "x-kubernetes-validations are not evaluated: "
@@ -73,6 +74,7 @@ def told(answer):
     return json.loads(warning[len("299 - "):])
 
 
+@checks_of_c
 def test_rules_are_named(api, serve, ns):
     """WARN-01: at registration by a WARNING with all of them, and by a header of every write that may break them"""
     path, said = serve("limits", SCHEMA, ns)
@@ -98,6 +100,7 @@ def test_rules_are_named(api, serve, ns):
         assert answer.code == 200 and answer.warnings == []
 
 
+@checks_of_c
 def test_the_warning_is_bounded(api, serve, ns):
     """WARN-01: however many and long the rules are, and whatever else there is to warn of"""
     schema = copy.deepcopy(SCHEMA)

@@ -12,6 +12,7 @@ import psycopg2
 import pytest
 
 from client import POLR, failure, path_of, report, result, until
+from conftest import reads_of_c
 
 
 def raw(stack, text, api=None, seconds=20):
@@ -358,6 +359,7 @@ def test_warnings(api, ns):
 
 # --- Too much at once ---
 
+@reads_of_c
 def test_saturation(own_stack, ns):
     """
     APF-01: TestMaxInFlightNonMutating, TestMaxInFlightSkipsMasters: when the queues are full, 429 and Retry-After at
@@ -421,6 +423,7 @@ def test_saturation(own_stack, ns):
     watch.close()
 
 
+@reads_of_c
 def test_lists_starve_nobody(own_stack, ns):
     """
     APF-01, W-01: while every connection that lists may have is taken, gets, watches and readyz go on as if nothing was
