@@ -17,7 +17,7 @@ import pytest
 
 from apiserver import ApiServer
 from client import CPOLR, EPHR, POLR, REPS, path_of, run, until
-from conftest import stack_command
+from conftest import VARIANT, stack_command
 
 CEPHR = "reports.kyverno.io/v1/clusterephemeralreports"
 UID = "audit.kyverno.io/resource.uid"
@@ -772,11 +772,18 @@ def test_dump(own_stack):
     assert ask("SELECT resource_type FROM kube_reports_internal.summary_type") == "1"
     assert ask("SELECT count(*) FROM kube_reports_internal.active_policy") == "0"
     ask("SELECT kube_reports.after_restore()")
-    assert ask(f"SELECT kube_reports.aggregate('{flow.cluster}')") == "t"
-    assert ask("SELECT stage, namespace, key FROM kube_reports_internal.aggregation_queue ORDER BY key").splitlines() == \
-        [f"r|shop|{uid}" for uid in sorted((merged.uid, waiting.uid))]
-    assert ask(f"SELECT kube_reports.aggregate('{flow.cluster}', at_once => true), "
-               f"kube_reports.aggregate('{flow.cluster}', at_once => true)") == "t|f"
+    if VARIANT == "sql":
+        refused = database.psql(f"SELECT kube_reports.aggregate('{flow.cluster}')", database="restored", check=False)
+        assert refused.code != 0 and "The upkeep of a proxy merges." in refused.err
+        ask(f"SELECT kube_reports.set_aggregation('{flow.cluster}', policy_reports => 'resource', delay => '0')")
+        own_stack.proxy(connection=database.connection("kube_reports_proxy", "restored"))
+        until(lambda: ask("SELECT count(*) FROM kube_reports.object WHERE resource_type = 5") == "0", 60, "the merges")
+    else:
+        assert ask(f"SELECT kube_reports.aggregate('{flow.cluster}')") == "t"
+        assert ask("SELECT stage, namespace, key FROM kube_reports_internal.aggregation_queue "
+                   "ORDER BY key").splitlines() == [f"r|shop|{uid}" for uid in sorted((merged.uid, waiting.uid))]
+        assert ask(f"SELECT kube_reports.aggregate('{flow.cluster}', at_once => true), "
+                   f"kube_reports.aggregate('{flow.cluster}', at_once => true)") == "t|f"
     for workload in (merged, waiting):
         workload.settle(None)
         stored = json.loads(ask("SELECT body FROM kube_reports.object WHERE resource_type = 1 AND name = "

@@ -533,6 +533,13 @@ DECLARE
 	groups		record;
 BEGIN
 	PERFORM kube_reports_internal.require_read_committed();
+	-- Without the engine each merge would fail, and wait as one that may fail again.
+	IF NOT kube_reports_internal.has_engine() THEN
+		RAISE EXCEPTION 'reports are merged by the engine, which runs in the proxy'
+			USING ERRCODE = 'feature_not_supported',
+				DETAIL = 'The extension is installed in its SQL variant.',
+				HINT = 'The upkeep of a proxy merges.';
+	END IF;
 	SELECT a.* INTO options FROM kube_reports_internal.aggregation a
 		JOIN kube_reports.cluster c ON c.id = a.cluster_id WHERE c.uid = cluster;
 	IF NOT FOUND OR NOT pg_try_advisory_xact_lock(kube_reports_internal.lock_class(),
