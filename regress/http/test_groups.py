@@ -12,7 +12,7 @@ import yaml
 
 from aggregation import CRDS
 from client import TABLE, path_of, run, until
-from conftest import TOP
+from conftest import TOP, checks_of_c
 from operators import (COMPLIANCE, TRIVY, VERSION, check, check_result, compliance_crds, compliance_report, image,
                        remediation, trivy_crds, trivy_report, vulnerability)
 from runbook import blocks_of
@@ -121,6 +121,7 @@ def test_register_from_yaml(operators):
         "policyreports.wgpolicyk8s.io": ("v1alpha2", "current", "built in")}
 
 
+@checks_of_c
 def test_register_refusals(operators, tmp_path):
     """What is wrong is said, and nothing is registered"""
     (good, *_) = trivy_crds()

@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from client import POLR, Api, path_of, report, until
-from conftest import Stack, free_port, run
+from conftest import VARIANT, Stack, free_port, run
 from runbook import STATEMENTS, block
 
 
@@ -91,6 +91,9 @@ def test_dump_and_restore(own):
     for sql in ("SELECT name, body::text FROM kube_reports.object ORDER BY 1",
                 "SELECT report, policy, status FROM kube_reports.typed_result ORDER BY 1, 2"):
         assert own.psql(sql, "restored") == own.psql(sql, "reports") != ""
+        if VARIANT == "sql":
+            # No proxy is at the copy, whose upkeep would make the results.
+            return
     assert own.psql("SELECT count(*) FROM kube_reports.verify()", "restored") == "0"
 
 

@@ -6,6 +6,7 @@ import pathlib
 import pytest
 
 from client import TABLE, failure, path_of, until
+from conftest import checks_of_c
 
 CRD = json.loads((pathlib.Path(__file__).resolve().parents[1] / "crds"
                   / "vulnerabilityreports.aquasecurity.github.io.json").read_text())
@@ -223,6 +224,7 @@ def test_status_subresource(stack, ns):
         stack.unregister("tasks.types4.example")
 
 
+@checks_of_c
 @pytest.mark.parametrize("change, path", [
     (lambda v: v["schema"]["openAPIV3Schema"].update({"uniqueItems": True}), "uniqueItems"),
     (lambda v: v.update(subresources={"scale": {"specReplicasPath": ".a", "statusReplicasPath": ".b"}}), "scale"),
