@@ -201,6 +201,7 @@ def test_many_lines(granted):
             'results', (SELECT jsonb_agg(jsonb_build_object('source', 'many', 'policy', 'p' || n, 'rule', 'r' || m,
                 'result', 'pass')) FROM generate_series(1, 1000) m))::kube_reports.report)
         FROM generate_series(1, 5) n""")
+    granted.database.derive()
     # Upkeep analyzes a minute later: the plans are those of a table of nine rows.
     for query in ({}, {"format": "csv"}, {"format": "jsonl"}):
         lines = fleet_of(granted, "matrix", source="many", **query)
