@@ -6,7 +6,7 @@ import json
 import pytest
 
 from client import APPLY, JSON_PATCH, MERGE, PARTIAL_LIST, POLR, failure, path_of, report, result
-from conftest import writes_of_c
+from conftest import fields_of_c, writes_of_c
 
 VERSION = "wgpolicyk8s.io/v1alpha2"
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -638,6 +638,7 @@ def test_what_the_server_changes(api, summing, ns, path, write):
     assert owners(taken)[("taker", "Apply")] == {"f:summary": {"f:pass": {}}}
 
 
+@fields_of_c
 def test_sql(api, stack, ns, path):
     """MF-11: SQL tracks nothing and drops nothing, unless it is told to"""
     stored = api.create(POLR, report("r1"), ns, fieldManager="m")

@@ -314,3 +314,35 @@ def test_restore(servers, pki):
         second.stop()
     for name, rows in before.items():
         assert derived(source, name, "restored") == rows, name
+
+
+def test_single_reports(servers):
+    """create_report() and the like, by the owner and by an administrator: as DML, with the answers of the API"""
+    server = servers[1]
+    kind = "policyreports.wgpolicyk8s.io"
+
+    def ask(user, function, *arguments):
+        places = ", ".join(["%s"] * len(arguments))
+        try:
+            return server.rows(f"SELECT kube_reports.{function}(%s, {places})", CLUSTER, *arguments, user=user)[0][0]
+        except psycopg2.Error as error:
+            return error.pgcode
+    for user in ("kube_reports_owner", "kube_reports_admin"):
+        document = {"apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport",
+                    "metadata": {"name": "single", "namespace": "single", "labels": {"a": "b"}},
+                    "results": [{"policy": "p", "result": "fail"}]}
+        created = json.loads(ask(user, "create_report", json.dumps(document)))
+        assert created["kind"] == "PolicyReport" and created["results"] == document["results"]
+        assert ask(user, "create_report", json.dumps(document)) == "KR409"
+        wrong = {**document, "results": [{"policy": "p", "result": "bad"}]}
+        assert ask(user, "create_report", json.dumps({**wrong, "metadata": {"name": "wrong"}})) == "KR422"
+        patched = json.loads(ask(user, "patch_report", kind, "single", "single",
+                                 '{"metadata": {"labels": {"a": null}}, "summary": {"fail": 1}}'))
+        assert "a" not in patched["metadata"].get("labels", {}) and patched["summary"] == {"fail": 1}
+        assert ask(user, "replace_report", json.dumps(created)) == "KR409"
+        del patched["summary"]
+        assert "summary" not in json.loads(ask(user, "replace_report", json.dumps(patched)))
+        assert not ask(user, "delete_report", kind, "single", "single")
+        for function, more in (("delete_report", []), ("patch_report", ["{}"])):
+            assert ask(user, function, kind, "single", "single", *more) == "KR404"
+    assert server.rows("SELECT count(*) FROM kube_reports.object WHERE namespace = 'single'") == [(0,)]

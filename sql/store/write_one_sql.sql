@@ -117,7 +117,7 @@ LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	cluster_id	integer := kube_reports_internal.known_cluster(cluster);
+	cluster_key integer := kube_reports_internal.known_cluster(cluster);
 	given		jsonb := nullif(convert_from(document, 'UTF8'), '')::jsonb;
 	asked		jsonb := request;
 	target		kube_reports.resource_type;
@@ -138,17 +138,20 @@ BEGIN
 			left(nullif(given#>>'{metadata,generateName}', ''), 58) || substr(md5(gen_random_uuid()::text), 1, 5), ''));
 	END IF;
 	BEGIN
-		PERFORM kube_reports_internal.sql_write(asked, cluster_id, target.id, given);
+		PERFORM kube_reports_internal.sql_write(asked, cluster_key, target.id, given);
 	EXCEPTION WHEN unique_violation THEN
 		PERFORM kube_reports_internal.sql_refuse(asked, 409, 'AlreadyExists');
 	END;
 	IF asked->>'verb' = 'delete' THEN
 		RETURN jsonb_build_object('kind', 'Status', 'apiVersion', 'v1', 'metadata', '{}'::jsonb, 'status', 'Success');
 	END IF;
-	-- In the version of the request, not in that of get_report().
-	RETURN kube_reports.get_report(cluster, (asked->>'resource') || '.' || (asked->>'group'),
-			coalesce(asked->>'namespace', ''), asked->>'name')::jsonb
-		|| jsonb_build_object('apiVersion', (asked->>'group') || '/' || (asked->>'version'));
+	-- get_report() is not for every role that may write.
+	RETURN (SELECT concat('{"apiVersion":', to_json(concat(asked->>'group', '/', asked->>'version')),
+			',"kind":', to_json(target.kind),
+			',"metadata":', left(o.metadata::text, -1), ',"resourceVersion":"', o.version, '"}',
+			CASE WHEN o.body::text ~ '^{\s*}' THEN '' ELSE ',' END, ltrim(o.body::text, '{'))
+		FROM kube_reports.object o WHERE o.cluster_id = cluster_key AND o.resource_type = target.id
+			AND o.namespace = coalesce(asked->>'namespace', '') AND o.name = asked->>'name');
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.write_one(uuid, jsonb, bytea)
