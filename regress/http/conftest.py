@@ -41,7 +41,7 @@ def only_c_because(reason):
 only_c = only_c_because("tests the module in C, which the variant in SQL does not have")
 # The tests replace these functions, or call them as proxies do.
 reads_of_c = only_c_because("the proxy of the variant in SQL does not call api_get() and api_list()")
-checks_of_c = only_c_because("register_crd() in SQL checks names and versions of a CustomResourceDefinition, not schemas")
+checks_of_c = only_c_because("register_crd() in SQL checks names and versions, not schemas")
 fields_of_c = only_c_because("writes by SQL leave managed fields as they are in the variant in SQL")
 writes_of_c = only_c_because("the proxy of the variant in SQL decides on writes, and does not call write_batch()")
 # Of a row l of pg_locks: that it is of a lane.

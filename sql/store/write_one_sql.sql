@@ -60,15 +60,16 @@ DECLARE
 	name		text := asked->>'name';
 	metadata	jsonb := coalesce(nullif(given->'metadata', 'null'), '{}');
 	-- Where status is a subresource, such a write does not touch it.
-	has_status	boolean := (SELECT (v.definition::jsonb->>'status')::boolean FROM kube_reports_internal.resource_version v
-		WHERE v.resource_type = resource_type AND v.version = asked->>'version');
+	has_status	boolean := (SELECT (v.definition::jsonb->>'status')::boolean
+		FROM kube_reports_internal.resource_version v WHERE v.resource_type = resource_type AND v.version = asked->>'version');
 	stored		record;
 	changed		jsonb;
 	rows		integer;
 BEGIN
 	IF verb = 'create' THEN
 		INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, metadata, body)
-			VALUES (cluster_id, resource_type, place, name, (metadata - '{uid,creationTimestamp,generation}'::text[])::text,
+			VALUES (cluster_id, resource_type, place, name,
+				(metadata - '{uid,creationTimestamp,generation}'::text[])::text,
 				(CASE WHEN has_status THEN given - 'status' ELSE given END)::text);
 		RETURN;
 	END IF;
