@@ -111,23 +111,6 @@ answer_unauthorized(Exchange *exchange)
 /* ---------- the body ---------- */
 
 static void
-stored(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
-{
-	Exchange   *exchange = state;
-	Reply		reply;
-
-	exchange->call = NULL;
-	exchange_note_database(exchange);
-	if (outcome != PG_OK)
-	{
-		reply_outcome(exchange, outcome, error);
-		return;
-	}
-	reply = reply_read(&exchange->arena, result, 0);
-	reply_send(exchange, &reply, result);
-}
-
-static void
 store(Exchange *exchange)
 {
 	const Forward *forward = exchange->work;
@@ -138,7 +121,7 @@ store(Exchange *exchange)
 	pg_add_text(call, forward->credential);
 	pg_add_bytes(call, exchange->body.bytes, exchange->body.len);
 	exchange->call = call;
-	pg_send(call, false, exchange_time_left(exchange), stored, exchange);
+	pg_send(call, false, exchange_time_left(exchange), reply_with_result, exchange);
 }
 
 typedef struct UnpackJob
@@ -213,13 +196,8 @@ known(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 	const Forward *forward = exchange->work;
 	const char *name;
 
-	exchange->call = NULL;
-	exchange_note_database(exchange);
-	if (outcome != PG_OK)
-	{
-		reply_outcome(exchange, outcome, error);
+	if (!reply_call_ended(exchange, outcome, error))
 		return;
-	}
 	name = pg_is_null(result, 0, 0) ? NULL : arena_strdup(&exchange->arena, pg_text(result, 0, 0).bytes);
 	pg_result_free(result);
 	if (name == NULL)

@@ -56,23 +56,6 @@ get_plan(Exchange *exchange, ReadPlan *plan)
 
 /* ---------- the answer ---------- */
 
-static void
-get_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
-{
-	Exchange   *exchange = state;
-	Reply		reply;
-
-	exchange->call = NULL;
-	exchange_note_database(exchange);
-	if (outcome != PG_OK)
-	{
-		reply_outcome(exchange, outcome, error);
-		return;
-	}
-	reply = reply_read(&exchange->arena, result, 0);
-	reply_send(exchange, &reply, result);
-}
-
 /* Renders the object as the answer; *body is in the arena of the exchange. */
 static ReadOutcome
 render(Exchange *exchange, const PgResult *result, JsonText *body)
@@ -101,13 +84,8 @@ row_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 	ReadOutcome rendered = READ_DONE;
 	Reply		reply;
 
-	exchange->call = NULL;
-	exchange_note_database(exchange);
-	if (outcome != PG_OK)
-	{
-		reply_outcome(exchange, outcome, error);
+	if (!reply_call_ended(exchange, outcome, error))
 		return;
-	}
 	reply = reply_read(&exchange->arena, result, 0);
 	if (reply.code == 200)
 		rendered = render(exchange, result, &reply.body);
@@ -143,7 +121,7 @@ row_call(const RegistryType *type, const char *namespace_name, const char *name,
 void
 get_start(Exchange *exchange)
 {
-	PgDone		done = get_done;
+	PgDone		done = reply_with_result;
 
 	if (exchange->type->served != NULL)
 	{

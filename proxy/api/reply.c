@@ -552,6 +552,29 @@ reply_outcome(Exchange *exchange, PgOutcome outcome, const PgError *error)
 	}
 }
 
+bool
+reply_call_ended(Exchange *exchange, PgOutcome outcome, const PgError *error)
+{
+	exchange->call = NULL;
+	exchange_note_database(exchange);
+	if (outcome == PG_OK)
+		return true;
+	reply_outcome(exchange, outcome, error);
+	return false;
+}
+
+void
+reply_with_result(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
+{
+	Exchange   *exchange = state;
+	Reply		reply;
+
+	if (!reply_call_ended(exchange, outcome, error))
+		return;
+	reply = reply_read(&exchange->arena, result, 0);
+	reply_send(exchange, &reply, result);
+}
+
 JsonText
 reply_failure(Arena *arena, const PgError *error)
 {

@@ -59,6 +59,12 @@ extern void reply_method_not_allowed(Exchange *exchange, const char *allow);
 /* Answers a request whose call gave no result. */
 extern void reply_outcome(Exchange *exchange, PgOutcome outcome, const PgError *error);
 
+/* Notes that the call of an exchange has ended.  False: the call gave no result, and the request has been answered. */
+extern bool reply_call_ended(Exchange *exchange, PgOutcome outcome, const PgError *error);
+
+/* The end of a call whose reply is the answer to the exchange in state. */
+extern void reply_with_result(void *state, PgOutcome outcome, PgResult *result, const PgError *error);
+
 /* The Status of a failed call, in the arena; for answers that have begun. */
 extern JsonText reply_failure(Arena *arena, const PgError *error);
 

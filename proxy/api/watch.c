@@ -808,13 +808,8 @@ watch_begun(void *state, PgOutcome outcome, PgResult *result, const PgError *err
 	uint64_t	now = loop_now();
 	int32_t		timeout;
 
-	exchange->call = NULL;
-	exchange_note_database(exchange);
-	if (outcome != PG_OK)
-	{
-		reply_outcome(exchange, outcome, error);
+	if (!reply_call_ended(exchange, outcome, error))
 		return;
-	}
 	reply = reply_read(&exchange->arena, result, 0);
 	/* A Status, or the one ERROR event of a watch whose version is too old. */
 	if (reply.code != 200 || !watch_start_read(exchange, result, &start))
