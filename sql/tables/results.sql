@@ -105,7 +105,8 @@ COMMENT ON COLUMN kube_reports_internal.result.key IS 'which result of its repor
 COMMENT ON COLUMN kube_reports_internal.result.first_seen IS 'when the result appeared';
 COMMENT ON COLUMN kube_reports_internal.result.since IS 'when it got its status';
 COMMENT ON COLUMN kube_reports_internal.result.score
-	IS 'such as a CVSS score, in the type of decimal literals in comparisons; 0: the source gives none (a null would cost '
+	IS 'such as a CVSS score, in the type of decimal literals in comparisons; 0: the source gives none (a null '
+		'would cost '
 		'eight bytes a row)';
 COMMENT ON COLUMN kube_reports_internal.result.status IS 'pass, warn, fail, error, skip by its first letter';
 COMMENT ON COLUMN kube_reports_internal.result.namespace IS 'the report''s; empty for reports of cluster scope';
@@ -162,7 +163,8 @@ CREATE TABLE kube_reports_internal.result_rebuild (
 	reason		text
 );
 COMMENT ON TABLE kube_reports_internal.result_rebuild
-	IS 'lanes whose results are being made again from the documents, and the key up to which that is done; never dumped';
+	IS 'lanes whose results are being made again from the documents, and the key up to which that is done; '
+		'never dumped';
 COMMENT ON COLUMN kube_reports_internal.result_rebuild.restoring
 	IS 'the results are not new: no day''s counts change by them';
 COMMENT ON COLUMN kube_reports_internal.result_rebuild.attempts IS 'how often it was refused since it last went on';

@@ -90,7 +90,8 @@ COMMENT ON FUNCTION kube_reports.document_size(kube_reports.report)
 CREATE FUNCTION kube_reports_internal.stored_bytes(document kube_reports.report) RETURNS bytea
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION kube_reports_internal.stored_bytes(kube_reports.report)
-	IS 'a document as it is stored: the byte 1, four bytes of its length and a block of lz4; or its text, when it is not '
+	IS 'a document as it is stored: the byte 1, four bytes of its length and a block of lz4; or its text, when it is '
+		'not '
 		'stored with lz4';
 
 ---- the variant ----
@@ -111,7 +112,8 @@ CREATE FUNCTION kube_reports_internal.engine_serves(lane_id integer) RETURNS boo
 LANGUAGE sql STABLE
 RETURN true;
 COMMENT ON FUNCTION kube_reports_internal.engine_serves(integer)
-	IS 'whether this transaction may ask the engine about documents of a lane: in the SQL variant, whether it is a step '
+	IS 'whether this transaction may ask the engine about documents of a lane: in the SQL variant, whether it is a '
+		'step '
 		'of upkeep by a proxy that writes for the lane''s cluster';
 
 ---- the registry ----
@@ -174,7 +176,8 @@ COMMENT ON FUNCTION kube_reports_internal.write_document(bigint, kube_reports.re
 CREATE FUNCTION kube_reports_internal.refuse_prepare() RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
 COMMENT ON FUNCTION kube_reports_internal.refuse_prepare()
-	IS 'makes PREPARE TRANSACTION fail in the current transaction: a prepared writer would hold its lane over a restart';
+	IS 'makes PREPARE TRANSACTION fail in the current transaction: a prepared writer would hold its lane over a '
+		'restart';
 
 CREATE FUNCTION kube_reports_internal.keep_memory() RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
