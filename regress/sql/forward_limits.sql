@@ -46,14 +46,16 @@ INSERT INTO kube_reports_internal.forward_assessment
 SELECT pg_temp.forward('2', 'results', pg_temp.scan('s', 'newest'));
 SELECT count(*), count(*) FILTER (WHERE a.latest) AS latest, bool_or(a.assessment = 'run 1') AS newer,
 	bool_or(a.assessment = 'run 500') AS older
-	FROM kube_reports_internal.forward_assessment a JOIN kube_reports.cluster c ON c.id = a.cluster_id AND c.name = 'west';
+	FROM kube_reports_internal.forward_assessment a JOIN kube_reports.cluster c ON c.id = a.cluster_id
+	WHERE c.name = 'west';
 INSERT INTO kube_reports_internal.forward_assessment
 	SELECT c.id, 'scan-' || n, 'run', 1, '', '{}', n <= 500, true, now()
 	FROM kube_reports.cluster c, generate_series(1, 999) n WHERE c.name = 'west';
 SELECT pg_temp.forward('2', 'results', pg_temp.scan('one-more', 'run'));
 SELECT pg_temp.forward('2', 'results', pg_temp.scan('scan-700', 'next'));
 SELECT count(DISTINCT a.scan) AS unfinished_stay
-	FROM kube_reports_internal.forward_assessment a JOIN kube_reports.cluster c ON c.id = a.cluster_id AND c.name = 'west';
+	FROM kube_reports_internal.forward_assessment a JOIN kube_reports.cluster c ON c.id = a.cluster_id
+	WHERE c.name = 'west';
 UPDATE kube_reports_internal.forward_assessment SET finished = false;
 INSERT INTO kube_reports_internal.forward_assessment
 	SELECT c.id, 'new-' || n, 'run', 1, '', '{}', false, true, now()
