@@ -109,7 +109,8 @@ class Pair:
         """A sender of a cluster of its own at the receiver; the sender and the cluster."""
         cluster = str(uuid.uuid4())
         token = self.hub.database.psql(f"SELECT kube_reports.add_sender('{cluster}', 's-{cluster}')")
-        return Sender(source or self.source.proxies[0], self.port, self.hub.pki, token, directory, kinds, flags), cluster
+        source = source or self.source.proxies[0]
+        return Sender(source, self.port, self.hub.pki, token, directory, kinds, flags), cluster
 
     def end(self):
         self.source.end()
