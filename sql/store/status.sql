@@ -108,10 +108,10 @@ COMMENT ON VIEW kube_reports.pending
 		'wait to be merged; failed: groups that are tried again. results: reports whose results follow later; failed: '
 		'their results were refused, and are tried again when the report is written, or within an hour. '
 		'rebuilds: types whose results are derived again; failed: as for results. imports: states of the past that '
-		'wait for a proxy''s upkeep; failed: they were refused, and stay until the owner deletes them from '
-		'kube_reports_internal.import_waiting. reason: why one of the failed was refused. counts: changes that are not folded yet; '
-		'readers add them up. removal: the cluster is being removed. garbage: tables that upkeep searches without a rest. restore, '
-		'update: after_restore() or after_update() has not run. oldest: since when the oldest of them waits; null: '
+		'wait for a proxy''s upkeep; failed: they were refused, '
+		'and are not tried again. reason: why one of the failed was refused. counts: changes that are not folded yet; '
+		'readers add them up. removal: the cluster is being removed. garbage: tables that upkeep searches '
+		'without a rest. restore, update: after_restore() or after_update() has not run. oldest: since when the oldest of them waits; null: '
 		'not known. Counting stops at 100000';
 
 CREATE FUNCTION kube_reports_internal.api_pending(cluster uuid,
