@@ -120,7 +120,8 @@ put_owner(Arena *arena, FieldOwners *owners, const FieldOwner *owner)
 	bool		found;
 	size_t		at = find_owner(owners, owner->identity, &found);
 
-	if (!found)
+	/* The static analyzer does not know that nothing is found in an empty list. */
+	if (owners->count == 0 || !found)
 	{
 		owners->list = arena_grow(arena, owners->list, owners->count, sizeof(FieldOwner), &owners->capacity);
 		memmove(owners->list + at + 1, owners->list + at, (owners->count - at) * sizeof(FieldOwner));
