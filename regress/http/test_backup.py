@@ -45,7 +45,8 @@ def test_point_in_time(own_stack, ns, record_property):
               database.psql("SELECT pg_switch_wal()", user="postgres") is None, 30, "the archive")
         database.stop("immediate")
         by_the_page(database, "recovery.signal", base=f"{backup.directory}/base")
-        database.recover(*block("restore_command", **{"/archive": archive, "2026-05-01 12:00:00+00": moment}).splitlines())
+        database.recover(*block("restore_command", **{"/archive": archive,
+                                                               "2026-05-01 12:00:00+00": moment}).splitlines())
         before = crew.written()
         until(lambda: crew.written() > before + 5, 60, "writes to go on")
         crew.end_writers()

@@ -23,7 +23,8 @@ TIMES = {
         FROM kube_reports_internal.result_change e JOIN kube_reports_internal.origin g ON g.id = e.origin
             JOIN kube_reports_internal.actor a ON a.id = e.actor""",
     "scores": "SELECT s.day, s.pass, s.fail, s.warn, s.error, s.skip, s.excluded "
-              "FROM kube_reports_internal.score_daily s WHERE s.namespace = '*' AND s.pass + s.fail + s.warn + s.error + s.skip + s.excluded > 0",
+              "FROM kube_reports_internal.score_daily s WHERE s.namespace = '*' "
+             "AND s.pass + s.fail + s.warn + s.error + s.skip + s.excluded > 0",
 }
 
 

@@ -62,7 +62,8 @@ def test_pg_upgrade(kind):
                           "--no-sync", "-D", f"{old.directory}/data")
         by_the_page(new, "pg_upgrade", **{
             "/usr/lib/postgresql/15/bin": old.bindir(), "/usr/lib/postgresql/17/bin": new.bindir(),
-            "/var/lib/postgresql/15/main": f"{old.directory}/data", "/var/lib/postgresql/17/main": f"{new.directory}/data"})
+            "/var/lib/postgresql/15/main": f"{old.directory}/data",
+            "/var/lib/postgresql/17/main": f"{new.directory}/data"})
         new.start()
         by_the_page(new, "vacuumdb")
         assert new.psql(CONTENT) == content and new.psql(DERIVED) == derived and new.psql(REFERENCES) == references

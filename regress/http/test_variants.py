@@ -366,7 +366,8 @@ def test_same_definitions(servers):
     rule = {"x-kubernetes-validations": [{"rule": " self\n==  1 "}, {"rule": "self != 2", "message": "m"}]}
     documents.append(broken(crds[0], ["spec", "versions", 0, "schema", "openAPIV3Schema"], {
         "type": "object", **rule, "properties": {
-            "a": {"type": "array", **rule, "items": {"type": "object", "properties": {"b": {"type": "string", **rule}}}},
+            "a": {"type": "array", **rule, "items": {"type": "object",
+                                                     "properties": {"b": {"type": "string", **rule}}}},
             "m": {"type": "object", "additionalProperties": {"type": "string", **rule}}}}))
     calls = [[f"({expression})", [json.dumps(document)]] for document in documents]
     ours, others = (server.attempt(calls) for server in servers)

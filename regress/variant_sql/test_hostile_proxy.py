@@ -130,7 +130,8 @@ def test_text_of_another_cluster_in_an_answer(server):
     guessed = untold(ids(server, "kube_reports_proxy", policy="secret answer", message="secret answer"), "detail")
     answers = ", ".join(f"'{json.dumps([guessed])}'" for _ in hashes)
     server.psql(f"SELECT * FROM kube_reports_internal.api_engine_piece('{CLUSTER}', 'catch_up', NULL, "
-                f"'{{{','.join(hashes)}}}', ARRAY[{answers}])", user="kube_reports_proxy", database="plain", check=False)
+                f"'{{{','.join(hashes)}}}', ARRAY[{answers}])", user="kube_reports_proxy", database="plain",
+                check=False)
     assert server.psql("SELECT count(*) FROM kube_reports.typed_result r WHERE r.cluster = "
                        f"'{CLUSTER}' AND r.message = 'secret answer'", database="plain") == "0"
     server.psql("DELETE FROM kube_reports_internal.result_pending", database="plain")

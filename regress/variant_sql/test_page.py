@@ -39,6 +39,7 @@ def test_the_package():
     try:
         server.begin().create("reports")
         shell(server, put(PACKAGE, reports_owner=OWNER), TLE)
-        assert server.psql("SELECT count(*) FROM pg_extension WHERE extname = 'kube_reports'", database="reports") == "1"
+        assert server.psql("SELECT count(*) FROM pg_extension WHERE extname = 'kube_reports'",
+                           database="reports") == "1"
     finally:
         server.remove()

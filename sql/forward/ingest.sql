@@ -146,7 +146,8 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.merge_metadata(integer, jsonb)
 	IS 'adds the members of extraMetadata to those of a cluster, of which there are at most 256 (beyond that, the '
-		'new ones replace the others); a cluster without a name gets that of clusterName, unless another cluster has it. '
+		'new ones replace the others); a cluster without a name gets that of clusterName, unless another cluster '
+		'has it. '
 		'Locks the row only when something changes';
 
 ---- results of scans ----

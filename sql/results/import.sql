@@ -226,7 +226,8 @@ BEGIN
 		SELECT s.* FROM (
 			SELECT w.*, sum(coalesce(kube_reports.document_size(w.document), 0)) OVER (ORDER BY w.id) AS bytes,
 				row_number() OVER (ORDER BY w.id) AS number
-			FROM (SELECT w.* FROM (SELECT w.*, row_number() OVER (PARTITION BY w.namespace, w.name ORDER BY w.id) AS state
+			FROM (SELECT w.* FROM (SELECT w.*, row_number() OVER (PARTITION BY w.namespace, w.name ORDER BY w.id)
+				AS state
 						FROM kube_reports_internal.import_waiting w
 						WHERE w.lane = target.lane AND w.reason IS NULL) w
 					WHERE w.state = 1 ORDER BY w.id LIMIT max_states) w) s

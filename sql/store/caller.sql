@@ -123,8 +123,8 @@ COMMENT ON FUNCTION kube_reports_internal.not_served_document(uuid, kube_reports
 ---- settings ----
 
 -- Every session may give itself a setting, and so may code of another role that runs in it.  So a setting that says
--- what this transaction has done is under seal.  SECURITY DEFINER: triggers of an administrator's DML call it, and nobody
--- else may.
+-- what this transaction has done is under seal.  SECURITY DEFINER: triggers of an administrator's DML call it, and
+-- nobody else may.
 CREATE FUNCTION kube_reports_internal.setting_seal(name text, value text) RETURNS text
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp

@@ -111,7 +111,8 @@ COMMENT ON VIEW kube_reports.pending
 		'wait for a proxy''s upkeep; failed: they were refused, '
 		'and are not tried again. reason: why one of the failed was refused. counts: changes that are not folded yet; '
 		'readers add them up. removal: the cluster is being removed. garbage: tables that upkeep searches '
-		'without a rest. restore, update: after_restore() or after_update() has not run. oldest: since when the oldest of them waits; null: '
+		'without a rest. restore, update: after_restore() or after_update() has not run. oldest: since when the '
+		'oldest of them waits; null: '
 		'not known. Counting stops at 100000';
 
 CREATE FUNCTION kube_reports_internal.api_pending(cluster uuid,

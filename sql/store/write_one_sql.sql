@@ -61,7 +61,8 @@ DECLARE
 	metadata	jsonb := coalesce(nullif(given->'metadata', 'null'), '{}');
 	-- Where status is a subresource, such a write does not touch it.
 	has_status	boolean := (SELECT (v.definition::jsonb->>'status')::boolean
-		FROM kube_reports_internal.resource_version v WHERE v.resource_type = resource_type AND v.version = asked->>'version');
+		FROM kube_reports_internal.resource_version v WHERE v.resource_type = resource_type
+			AND v.version = asked->>'version');
 	stored		record;
 	changed		jsonb;
 	rows		integer;

@@ -11,7 +11,7 @@
 --   reader=kube_reports_reader   sees the reports of all clusters; empty for none
 --   admin=kube_reports_admin     reads and writes everything; empty for none
 --   update=true                  whether an older extension is updated
---   ingest=false                 whether the proxies may store what senders of other clusters forward; nothing is revoked
+--   ingest=false                 whether the proxies may store what senders forward; nothing is revoked
 -- The password of the proxies' role is taken from the environment: PROXY_PASSWORD; without it, it stays as it is.
 
 \set ON_ERROR_STOP on

@@ -8,4 +8,5 @@ until message=$(psql -X -A -t -q -d "$SETUP_DATABASE" -c 'SELECT 1' 2>&1); do
 	sleep 2
 done
 exec psql -X -q -d "$SETUP_DATABASE" -v cluster="$CLUSTER_ID" -v owner="$OWNER_ROLE" -v proxy="$PROXY_ROLE" \
-	-v reader="$READER_ROLE" -v admin="$ADMIN_ROLE" -v update="$UPDATE_EXTENSION" -v ingest="$INGEST" -f "$(dirname "$0")/database.sql"
+	-v reader="$READER_ROLE" -v admin="$ADMIN_ROLE" -v update="$UPDATE_EXTENSION" -v ingest="$INGEST" \
+	-f "$(dirname "$0")/database.sql"
