@@ -124,12 +124,14 @@ BEGIN
 					kube_reports_internal.fleet_cluster(filter, 'b', clusters)) l
 				WHERE (sources IS NULL OR l.source = ANY (sources)) AND (policies IS NULL OR l.policy = ANY (policies))
 					AND (rules IS NULL OR l.rule = ANY (rules));
+		ELSE
+			RAISE EXCEPTION 'no lines about rules are called "%"', what USING ERRCODE = 'invalid_parameter_value';
 	END CASE;
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.fleet_rule_lines(text, uuid[], jsonb)
 	IS 'the lines of an answer about the policies and rules of some clusters, in no order, with the place of each. '
-		'Raises 22023 for a wrong filter';
+		'Raises 22023 for a wrong filter and for other lines than those of fleet/matrix and fleet/drift';
 
 CREATE FUNCTION kube_reports_internal.fleet_lines(what text, clusters uuid[], filter jsonb)
 	RETURNS TABLE (place text[], line json)

@@ -143,12 +143,16 @@ LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
+	IF name IS NULL OR name NOT IN ('recorded', 'actor') THEN
+		RAISE EXCEPTION 'setting "%" is under no seal', name USING ERRCODE = 'invalid_parameter_value';
+	END IF;
 	PERFORM set_config('kube_reports_internal.' || name,
 		coalesce(kube_reports_internal.setting_seal(name, value) || ' ' || value, ''), true);
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.set_sealed(text, text)
-	IS 'gives a setting of kube_reports_internal a value until the transaction ends; null: none';
+	IS 'gives a setting of kube_reports_internal, recorded or actor, a value until the transaction ends; null: none. '
+		'Raises 22023 for another setting';
 
 CREATE FUNCTION kube_reports_internal.sealed(name text) RETURNS text
 LANGUAGE plpgsql STABLE
