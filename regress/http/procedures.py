@@ -59,7 +59,8 @@ PROCEDURES = {
     "docs/forwarding.md": {
         "```": "regress/http/test_forward.py::test_page",
         "```json": "regress/http/test_forward.py::test_page",
-        "KubeReportsForwardingStuck": f"{PAGES}::test_alert_on_forwarding",
+        "receiver.enabled=true": "regress/chart/test_forwarding.py::test_commands_render",
+        "sender.enabled=true": "regress/chart/test_forwarding.py::test_commands_render",
     },
     "docs/groups.md": {
         "register trivy --kubeconfig": f"{GROUPS}::test_register_with_api_services",
@@ -140,7 +141,7 @@ PROCEDURES = {
         "name: kube-reports-takeover": "regress/http/test_api_service_command.py::test_rights_of_the_page "
                                        "regress/chart/test_security.py::test_roles_are_those_of_the_page",
         "name: kube-reports-import": f"{MOVING}::test_in_and_out",
-        "name: kube-reports-forward": "regress/cluster/test_identity.py::test_rights_of_the_page",
+        "name: kube-reports-sender": "regress/chart/test_forwarding.py::test_rights_are_those_of_the_page",
         "name: kube-reports-export-shop": "regress/cluster/test_identity.py::test_rights_of_the_page",
         "```yaml": "regress/chart/test_security.py::test_roles_are_those_of_the_page",
     },

@@ -347,7 +347,7 @@ def test_nobody_is_believed_by_session(store):
     names = store.psql("SELECT p.proname FROM pg_proc p WHERE p.pronamespace IN ('kube_reports'::regnamespace, "
                        "'kube_reports_internal'::regnamespace) AND p.prokind <> 'a'"
                        r" AND pg_get_functiondef(p.oid) ~* '\msession_user\M' ORDER BY 1").split()
-    assert names == ["address", "commit_decided", "dml_object", "import_actor", "request_for"]
+    assert names == ["address", "commit_decided", "dml_object", "import_actor", "import_later", "request_for"]
     unsealed = store.psql("""
         SELECT DISTINCT p.proname FROM pg_proc p, aclexplode(p.proacl) a
         WHERE p.pronamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) AND p.prosecdef

@@ -3,7 +3,6 @@
 import re
 
 import pytest
-import yaml
 
 from client import POLR, report, run
 from conftest import TOP
@@ -59,16 +58,6 @@ def test_export(failing, tmp_path):
     assert "new_status" in events.split("\n", maxsplit=1)[0].split(",")
     told = rolled_back(failing, put(webhook, **{"b2c7...-cluster-uid": failing.cluster}))
     assert re.search(r"^on-call\|", told, re.M), told
-
-
-def test_alert_on_forwarding():
-    """It asks for metrics that the page lists, which test_forward.py compares with those of a sender"""
-    page = (TOP / "docs" / "forwarding.md").read_text(encoding="utf-8")
-    (alert,) = yaml.safe_load(texts("docs/forwarding.md", "yaml")[0])
-    table = "\n".join(line for line in page.splitlines() if line.startswith("| `"))
-    asked = re.findall(r"kube_reports_\w+", alert["expr"])
-    assert asked and [name for name in asked if f"`{name}" not in table and
-                      f"`{name.removeprefix('kube_reports_forward')}`" not in table] == []
 
 
 def test_advisory_locks(stack):

@@ -152,8 +152,8 @@ COMMENT ON FUNCTION kube_reports_internal.prepare_results(bigint, kube_reports.r
 		'result_difference() says of the same arguments: so nothing is parsed while a lane is locked';
 
 -- Clusters share texts, and the rows come from a proxy of one cluster.  A row that names a text without saying it would
--- tell the proxy whether another cluster has the text, and show it.  A function of the rows alone: no answer depends on
--- what is stored.
+-- tell the proxy whether another cluster has the text, and show it.  A row without an id names no text.  A function of
+-- the rows alone: no answer depends on what is stored.
 CREATE FUNCTION kube_reports_internal.sql_field(field text) RETURNS bytea
 LANGUAGE sql STABLE PARALLEL SAFE
 RETURN int4send(octet_length(convert_to(coalesce(field, ''), 'UTF8'))) || convert_to(coalesce(field, ''), 'UTF8');
@@ -172,7 +172,8 @@ BEGIN
 			subject_name text, subject_uid text, detail bigint, message text, properties text, exceptions text[])
 	)
 	SELECT * INTO wrong FROM (
-		SELECT 'criterion' AS what, r.criterion AS id FROM r WHERE r.wanted IS DISTINCT FROM false
+		SELECT 'criterion' AS what, r.criterion AS id FROM r
+			WHERE r.wanted IS DISTINCT FROM false AND r.criterion IS NOT NULL
 			GROUP BY r.criterion
 			HAVING bool_and(int8send(r.criterion) = substring(sha256(kube_reports_internal.sql_field('criterion')
 				|| kube_reports_internal.sql_field(r.source) || kube_reports_internal.sql_field(r.policy)
@@ -180,7 +181,7 @@ BEGIN
 				|| kube_reports_internal.sql_field(r.severity)) FROM 1 FOR 8))
 				FILTER (WHERE r.source IS NOT NULL) IS NOT true
 		UNION ALL
-		SELECT 'detail', r.detail FROM r WHERE r.wanted IS DISTINCT FROM false
+		SELECT 'detail', r.detail FROM r WHERE r.wanted IS DISTINCT FROM false AND r.detail IS NOT NULL
 			GROUP BY r.detail
 			HAVING bool_and(CASE WHEN cardinality(r.exceptions) > 0 THEN r.detail =
 					kube_reports_internal.field_hash(VARIADIC ARRAY['detail', r.message, r.properties] || r.exceptions)
@@ -190,7 +191,7 @@ BEGIN
 				FILTER (WHERE r.message IS NOT NULL) IS NOT true
 		UNION ALL
 		SELECT 'subject', s.id FROM (SELECT DISTINCT r.subject AS id, r.api_version, r.kind, r.subject_namespace,
-				r.subject_name, r.subject_uid FROM r) s
+				r.subject_name, r.subject_uid FROM r WHERE r.subject IS NOT NULL) s
 			WHERE (int8send(s.id) = substring(sha256(kube_reports_internal.sql_field('subject')
 				|| kube_reports_internal.sql_field(cluster_id::text) || kube_reports_internal.sql_field(s.api_version)
 				|| kube_reports_internal.sql_field(s.kind) || kube_reports_internal.sql_field(s.subject_namespace)
