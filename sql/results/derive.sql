@@ -18,9 +18,9 @@
 -- but never in a circle.
 --
 -- In the SQL variant a proxy computes the ids, and rows are shared by clusters.
--- So proven_id() computes the id of each new shared row again: no proxy stores
--- a text under the id of another text.  A stored subject counts only if it is
--- the cluster's own.
+-- There result_difference() computes each id again: no proxy stores a text
+-- under the id of another text.  A stored subject counts only if it is the
+-- cluster's own.
 --
 -- A transaction that writes a second batch may fail with 40P01.  No lock order
 -- prevents that: the contents of the second batch are unknown while the first
@@ -248,8 +248,7 @@ BEGIN
 			FROM added a WHERE NOT a.known
 	), new_criterion AS (
 		INSERT INTO kube_reports_internal.criterion (id, source, policy, rule, category, severity)
-			SELECT kube_reports_internal.proven_id(n.id, 'criterion', n.source, n.policy, n.rule, n.category,
-				n.severity), n.source, n.policy, n.rule, n.category, n.severity
+			SELECT n.id, n.source, n.policy, n.rule, n.category, n.severity
 			FROM (SELECT DISTINCT ON (d.criterion) d.criterion AS id, d.source, d.policy, d.rule, d.category, d.severity
 				FROM difference d JOIN (SELECT i.id FROM (SELECT DISTINCT d.criterion AS id
 					FROM difference d WHERE d.wanted) i
@@ -261,8 +260,7 @@ BEGIN
 			ON CONFLICT DO NOTHING
 	), new_subject AS (
 		INSERT INTO kube_reports_internal.subject (id, cluster_id, api_version, kind, namespace, name, uid)
-			SELECT kube_reports_internal.proven_id(n.id, 'subject', target.cluster_id::text, n.api_version, n.kind,
-				n.subject_namespace, n.subject_name, n.subject_uid), target.cluster_id, n.api_version, n.kind,
+			SELECT n.id, target.cluster_id, n.api_version, n.kind,
 				n.subject_namespace, n.subject_name, n.subject_uid
 			FROM (SELECT DISTINCT ON (d.subject) d.subject AS id, d.api_version, d.kind, d.subject_namespace,
 					d.subject_name, d.subject_uid
@@ -276,8 +274,7 @@ BEGIN
 			ON CONFLICT DO NOTHING
 	), new_detail AS (
 		INSERT INTO kube_reports_internal.detail (id, message, properties, exceptions)
-			SELECT kube_reports_internal.proven_id(n.id, VARIADIC ARRAY['detail', n.message, n.properties]
-				|| n.exceptions), n.message, n.properties::jsonb, n.exceptions
+			SELECT n.id, n.message, n.properties::jsonb, n.exceptions
 			FROM (SELECT DISTINCT ON (d.detail) d.detail AS id, d.message, d.properties, d.exceptions
 				FROM difference d JOIN (SELECT i.id FROM (SELECT DISTINCT d.detail AS id
 					FROM difference d WHERE d.wanted) i
@@ -456,8 +453,7 @@ BEGIN
 			FROM entry e WHERE e.origin IN (SELECT a.origin FROM added a)
 	), new_criterion AS (
 		INSERT INTO kube_reports_internal.criterion (id, source, policy, rule, category, severity)
-			SELECT kube_reports_internal.proven_id(n.id, 'criterion', n.source, n.policy, n.rule, n.category,
-				n.severity), n.source, n.policy, n.rule, n.category, n.severity
+			SELECT n.id, n.source, n.policy, n.rule, n.category, n.severity
 			FROM (SELECT DISTINCT ON (a.criterion) a.criterion AS id, a.source, a.policy, a.rule, a.category, a.severity
 				FROM added a WHERE a.criterion IN (SELECT i.id FROM (SELECT DISTINCT a.criterion AS id FROM added a) i
 					WHERE NOT EXISTS (SELECT FROM kube_reports_internal.criterion c WHERE c.id = i.id OFFSET 0))
@@ -466,8 +462,7 @@ BEGIN
 			ON CONFLICT DO NOTHING
 	), new_subject AS (
 		INSERT INTO kube_reports_internal.subject (id, cluster_id, api_version, kind, namespace, name, uid)
-			SELECT kube_reports_internal.proven_id(n.id, 'subject', target.cluster_id::text, n.api_version, n.kind,
-				n.subject_namespace, n.subject_name, n.subject_uid), target.cluster_id, n.api_version, n.kind,
+			SELECT n.id, target.cluster_id, n.api_version, n.kind,
 				n.subject_namespace, n.subject_name, n.subject_uid
 			FROM (SELECT DISTINCT ON (a.subject) a.subject AS id, a.api_version, a.kind, a.subject_namespace,
 					a.subject_name, a.subject_uid
@@ -478,8 +473,7 @@ BEGIN
 			ON CONFLICT DO NOTHING
 	), new_detail AS (
 		INSERT INTO kube_reports_internal.detail (id, message, properties, exceptions)
-			SELECT kube_reports_internal.proven_id(n.id, VARIADIC ARRAY['detail', n.message, n.properties]
-				|| n.exceptions), n.message, n.properties::jsonb, n.exceptions
+			SELECT n.id, n.message, n.properties::jsonb, n.exceptions
 			FROM (SELECT DISTINCT ON (a.detail) a.detail AS id, a.message, a.properties, a.exceptions
 				FROM added a WHERE a.detail IN (SELECT i.id FROM (SELECT DISTINCT a.detail AS id FROM added a) i
 					WHERE NOT EXISTS (SELECT FROM kube_reports_internal.detail t WHERE t.id = i.id OFFSET 0))

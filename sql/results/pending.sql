@@ -58,8 +58,7 @@ BEGIN
 		WHERE d.wanted
 	), new_criterion AS (
 		INSERT INTO kube_reports_internal.criterion (id, source, policy, rule, category, severity)
-			SELECT kube_reports_internal.proven_id(n.id, 'criterion', n.source, n.policy, n.rule, n.category,
-				n.severity), n.source, n.policy, n.rule, n.category, n.severity
+			SELECT n.id, n.source, n.policy, n.rule, n.category, n.severity
 			FROM (SELECT DISTINCT ON (d.criterion) d.criterion AS id, d.source, d.policy, d.rule, d.category, d.severity
 				FROM said d WHERE d.criterion IN (SELECT i.id FROM (SELECT DISTINCT d.criterion AS id FROM said d) i
 					WHERE NOT EXISTS (SELECT FROM kube_reports_internal.criterion c WHERE c.id = i.id OFFSET 0)
@@ -69,8 +68,7 @@ BEGIN
 			ON CONFLICT DO NOTHING RETURNING 1
 	), new_subject AS (
 		INSERT INTO kube_reports_internal.subject (id, cluster_id, api_version, kind, namespace, name, uid)
-			SELECT kube_reports_internal.proven_id(n.id, 'subject', target.cluster_id::text, n.api_version, n.kind,
-				n.subject_namespace, n.subject_name, n.subject_uid), target.cluster_id, n.api_version, n.kind,
+			SELECT n.id, target.cluster_id, n.api_version, n.kind,
 				n.subject_namespace, n.subject_name, n.subject_uid
 			FROM (SELECT DISTINCT ON (d.subject) d.subject AS id, d.api_version, d.kind, d.subject_namespace,
 					d.subject_name, d.subject_uid
@@ -82,8 +80,7 @@ BEGIN
 			ON CONFLICT DO NOTHING RETURNING 1
 	), new_detail AS (
 		INSERT INTO kube_reports_internal.detail (id, message, properties, exceptions)
-			SELECT kube_reports_internal.proven_id(n.id, VARIADIC ARRAY['detail', n.message, n.properties]
-				|| n.exceptions), n.message, n.properties::jsonb, n.exceptions
+			SELECT n.id, n.message, n.properties::jsonb, n.exceptions
 			FROM (SELECT DISTINCT ON (d.detail) d.detail AS id, d.message, d.properties, d.exceptions
 				FROM said d WHERE d.detail IN (SELECT i.id FROM (SELECT DISTINCT d.detail AS id FROM said d) i
 					WHERE NOT EXISTS (SELECT FROM kube_reports_internal.detail t WHERE t.id = i.id OFFSET 0)

@@ -55,8 +55,7 @@ BEGIN
 				WHERE (l.source, l.policy, l.rule, l.category, l.severity) <> (d.source, d.policy, d.rule,
 					d.category, d.severity)
 				ORDER BY d.criterion) w
-			WHERE c.ctid = w.place AND c.id = kube_reports_internal.proven_id(w.criterion, 'criterion', w.source,
-				w.policy, w.rule, w.category, w.severity)
+			WHERE c.ctid = w.place AND c.id = w.criterion
 	), right_subject AS (
 		UPDATE kube_reports_internal.subject s
 			SET cluster_id = target.cluster_id, api_version = w.api_version, kind = w.kind,
@@ -71,8 +70,7 @@ BEGIN
 				WHERE (l.cluster_id, l.api_version, l.kind, l.namespace, l.name, l.uid)
 					<> (target.cluster_id, d.api_version, d.kind, d.subject_namespace, d.subject_name, d.subject_uid)
 				ORDER BY d.subject) w
-			WHERE s.ctid = w.place AND s.id = kube_reports_internal.proven_id(w.subject, 'subject',
-				target.cluster_id::text, w.api_version, w.kind, w.subject_namespace, w.subject_name, w.subject_uid)
+			WHERE s.ctid = w.place AND s.id = w.subject
 	), right_detail AS (
 		UPDATE kube_reports_internal.detail t SET message = w.message, properties = w.properties::jsonb,
 			exceptions = w.exceptions
@@ -83,8 +81,7 @@ BEGIN
 						WHERE t.id = d.detail LIMIT 1) l
 				WHERE (l.message, l.properties, l.exceptions) <> (d.message, d.properties::jsonb, d.exceptions)
 				ORDER BY d.detail) w
-			WHERE t.ctid = w.place AND t.id = kube_reports_internal.proven_id(w.detail,
-				VARIADIC ARRAY['detail', w.message, w.properties] || w.exceptions)
+			WHERE t.ctid = w.place AND t.id = w.detail
 	), newest AS MATERIALIZED (
 		SELECT DISTINCT ON (c.origin, e.key) c.tableoid AS partition, c.ctid AS place, c.origin, e.key, c.at,
 			e.old_status, e.new_status

@@ -237,14 +237,6 @@ COMMENT ON FUNCTION kube_reports_internal.field_hash(text[])
 	IS 'the first eight bytes of the SHA-256 hash of the fields, each preceded by its length in bytes as four bytes; a '
 		'null is empty';
 
--- The engine in this server has computed the id.
-CREATE FUNCTION kube_reports_internal.proven_id(id bigint, VARIADIC fields text[]) RETURNS bigint
-LANGUAGE sql IMMUTABLE PARALLEL SAFE
-RETURN id;
-COMMENT ON FUNCTION kube_reports_internal.proven_id(bigint, text[])
-	IS 'the id of a shared row. In the SQL variant a proxy has computed the id: there, raises 22023 unless it is the '
-		'field_hash() of the fields';
-
 CREATE FUNCTION kube_reports_internal.packed(elements anyarray) RETURNS anyarray
 	AS 'MODULE_PATHNAME', 'sql_packed' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION kube_reports_internal.packed(anyarray)

@@ -157,7 +157,8 @@ COMMENT ON FUNCTION kube_reports_internal.prepare_results(bigint, kube_reports.r
 CREATE FUNCTION kube_reports_internal.sql_field(field text) RETURNS bytea
 LANGUAGE sql STABLE PARALLEL SAFE
 RETURN int4send(octet_length(convert_to(coalesce(field, ''), 'UTF8'))) || convert_to(coalesce(field, ''), 'UTF8');
-COMMENT ON FUNCTION kube_reports_internal.sql_field(text) IS 'a field as field_hash() hashes it';
+COMMENT ON FUNCTION kube_reports_internal.sql_field(text)
+	IS 'a field as field_hash() hashes it, in a third of its time: each write computes the ids of all its results';
 
 CREATE FUNCTION kube_reports_internal.sql_proven_rows(cluster_id integer, said json) RETURNS json
 LANGUAGE plpgsql STABLE STRICT
@@ -254,24 +255,6 @@ END;
 COMMENT ON FUNCTION kube_reports_internal.field_hash(text[])
 	IS 'the first eight bytes of the SHA-256 hash of the fields, each preceded by its length in bytes as four bytes; a '
 		'null is empty';
-
--- A proxy of any cluster has computed the id, and clusters share the row.
-CREATE FUNCTION kube_reports_internal.proven_id(id bigint, VARIADIC fields text[]) RETURNS bigint
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
-SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-	IF id IS DISTINCT FROM kube_reports_internal.field_hash(VARIADIC fields) THEN
-		RAISE EXCEPTION 'the id % of a % is not the hash of its fields', id, fields[1]
-			USING ERRCODE = 'invalid_parameter_value',
-				HINT = 'Check that proxy and extension are of versions that fit together.';
-	END IF;
-	RETURN id;
-END
-$$;
-COMMENT ON FUNCTION kube_reports_internal.proven_id(bigint, text[])
-	IS 'the id of a shared row. In the SQL variant a proxy has computed the id: there, raises 22023 unless it is the '
-		'field_hash() of the fields';
 
 CREATE FUNCTION kube_reports_internal.packed(elements anyarray) RETURNS anyarray
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
