@@ -612,6 +612,7 @@ main(int argc, char **argv)
 	mallopt(M_ARENA_MAX, 1);
 	metrics_init(config.workers, config.upkeep);
 	result_metrics_init();
+	api_init();
 	pg_init();
 	feed_channel_init(config.workers);
 	if (!listeners_open(why, sizeof(why)))

@@ -7,6 +7,11 @@
  */
 #include "api/api.h"
 
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
 #include "api/feed.h"
 #include "api/get.h"
 #include "api/namespaces.h"
@@ -29,13 +34,38 @@
 static bool shutting_down;
 static LoopTimer probe_timer;
 
+/* Shared by all workers, an element for each: whether the worker has read the registry since its start. */
+static atomic_bool *registry_read;
+static int	own;				/* this worker's index in registry_read */
+
 static void probe(void *state);
 
 /* ---------- the worker ---------- */
 
 void
+api_init(void)
+{
+	registry_read = mmap(NULL, sizeof(*registry_read) * (size_t) config.workers, PROT_READ | PROT_WRITE,
+					  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (registry_read == MAP_FAILED)
+	{
+		perror("kube-reports-proxy: shared memory for the readiness of workers");
+		exit(1);
+	}
+}
+
+static void
+note_registry(void)
+{
+	atomic_store(&registry_read[own], true);
+}
+
+void
 api_start(int worker)
 {
+	own = worker;
+	atomic_store(&registry_read[own], false);
+	registry_on_first_reading(note_registry);
 	offload_start();
 	identity_start();
 	pg_start_worker(worker);
@@ -69,6 +99,12 @@ api_ready(const char **why)
 		*why = "reads wait in vain for a lock in the database";
 		return false;
 	}
+	for (int i = 0; i < config.workers; i++)
+		if (!atomic_load(&registry_read[i]))
+		{
+			*why = "another worker has not read the registry yet";
+			return false;
+		}
 	return true;
 }
 

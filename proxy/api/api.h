@@ -10,13 +10,19 @@
 
 #include "http/http.h"
 
+/* Call in the parent before it forks. */
+extern void api_init(void);
+
 /* Opens the database pool, starts to read the registry. */
 extern void api_start(int worker);
 
 /* Handles a request of the API port. */
 extern void api_request(HttpRequest *request);
 
-/* Whether the registry is read and the database answers; if not, sets *why. */
+/*
+ * Whether the database answers and every worker has read the registry; if not, sets *why.  The kernel chooses the worker
+ * of a connection, so the readiness of one worker alone does not tell a client that its next request is served.
+ */
 extern bool api_ready(const char **why);
 
 /* From now on new requests get 429, as in kube-apiserver once it accepts no connections; returns at once. */

@@ -89,6 +89,7 @@ static int64_t reading_generation;
 static PgVariant known_variant; /* of current */
 static PgVariant reading_variant;
 static bool without_documents;
+static void (*run_first_read) (void);
 
 static Waiting *waiting;		/* for the answer to the question under way */
 static Waiting *arriving;		/* for the next question, because these arrived after the one under way was sent */
@@ -306,9 +307,11 @@ documents_made(void)
 static void
 reading_done(Documents *documents)
 {
+	bool		first = current == NULL;
+
 	qsort(documents->entries, documents->count, sizeof(Document), compare_documents);
 
-	if (current == NULL)
+	if (first)
 		announce();
 	log_line(LOG_INFO, "registry read: %zu types, %zu documents, generation %lld", reading->type_count,
 			 documents->count, (long long) reading_generation);
@@ -319,6 +322,8 @@ reading_done(Documents *documents)
 	known_generation = reading_generation;
 	known_variant = reading_variant;
 	reading = NULL;
+	if (first && run_first_read != NULL)
+		run_first_read();
 	if (wanted_generation != known_generation)
 		registry_generation(wanted_generation);
 	question_reading_ended();
@@ -382,6 +387,12 @@ bool
 registry_known(void)
 {
 	return current != NULL;
+}
+
+void
+registry_on_first_reading(void (*read) (void))
+{
+	run_first_read = read;
 }
 
 const RegistryType *

@@ -46,6 +46,9 @@ extern Registry *registry_hold(Registry *registry); /* another reference */
 extern void registry_release(Registry *registry);
 extern bool registry_known(void);
 
+/* The function is called once, when the first reading has succeeded. */
+extern void registry_on_first_reading(void (*read) (void));
+
 /* Whether the last reading has the resource or the document.  True before the first reading: then the answer is 503. */
 extern bool registry_serves(const struct Route *route);
 

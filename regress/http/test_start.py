@@ -1,6 +1,8 @@
 """What a proxy tells whoever starts it: what is served, from where, and what is missing."""
 
 import json
+import os
+import signal
 import uuid
 
 import pytest
@@ -63,6 +65,33 @@ def test_a_database_without_the_extension(own_stack):
     until(lambda: len(messages(proxy, "readyz passes again")) == 2, 20, "both workers")
     assert {line["level"] for line in messages(proxy, "readyz passes again")} == {"info"}
     assert len(messages(proxy, "is served")) == 1
+
+
+def test_ready_when_every_worker_is(own_stack):
+    """The kernel chooses the worker of a connection: a proxy is not ready while one of two cannot serve"""
+    own_stack.begin()
+    own_stack.database.stop()
+    proxy = own_stack.proxy(ready=False, flags=("--workers=2",))
+    until(lambda: len(messages(proxy, "readyz fails")) == 2, 20, "both workers to say that they are not ready")
+    api = proxy.api()
+
+    def answer(path):
+        """None when the kernel chose the worker that stands still."""
+        try:
+            return api.request("GET", path, seconds=1)
+        except OSError:
+            return None
+
+    stopped = proxy.workers()[0]
+    os.kill(stopped, signal.SIGSTOP)
+    try:
+        own_stack.database.start()
+        until(lambda: getattr(answer("/apis/wgpolicyk8s.io/v1alpha2"), "code", None) == 200, 30, "the other worker")
+        assert until(lambda: answer("/readyz"), 20, "an answer").code == 500
+        assert b"another worker has not read the registry" in until(lambda: answer("/readyz/database"), 20, "why").body
+    finally:
+        os.kill(stopped, signal.SIGCONT)
+    proxy.wait_ready()
 
 
 @pytest.mark.parametrize("lost, why, advice, back", [
