@@ -384,9 +384,9 @@ def test_compliance_results(served):
     # in no score.
     made["status"] = {"applicationState": "Applied"}
     assert api.put(path + "/status", made).code == 200
-    assert served.psql("SELECT pass, fail, error, score::numeric(4, 3) FROM kube_reports.fleet_score(current_date, "
-                       "current_date, '{\"source\": [\"Compliance Operator\", \"Compliance Operator Remediation\"]}')"
-                       ) == "1|1|1|0.333"
+    assert served.psql("SELECT pass, fail, error, score::numeric(4, 3) FROM (SELECT (now() AT TIME ZONE 'UTC')::date) "
+                       "d(today), kube_reports.fleet_score(today, today, '{\"source\": [\"Compliance Operator\", "
+                       "\"Compliance Operator Remediation\"]}')") == "1|1|1|0.333"
     assert served.psql("SELECT check_result, remediations, states FROM kube_reports.remediable_failures"
                        ) == "ocp4-cis-audit|{ocp4-cis-audit}|{Applied}"
     assert served.psql("SELECT remediation, state, wanted, object_kind, object_name, suite, scan FROM "

@@ -46,7 +46,8 @@ SELECT count(*) FROM kube_reports.search_results('{"cluster_labels": "env=none"}
 SELECT value, failing FROM kube_reports.top('cluster', 5, '{"cluster_labels": "region"}');
 SELECT count(*) FROM kube_reports.worst_vulnerabilities(5, '{"cluster_labels": "env=prod"}');
 SELECT f.labels, s.pass, s.failing, s.score FROM unnest(ARRAY['env=prod', 'env', 'env=none']) f(labels),
-	kube_reports.fleet_score(current_date, current_date, jsonb_build_object('cluster_labels', f.labels)) s;
+	(SELECT (now() AT TIME ZONE 'UTC')::date) d(today),
+	kube_reports.fleet_score(d.today, d.today, jsonb_build_object('cluster_labels', f.labels)) s;
 SELECT d->'clusters' AS clusters, d->'top_clusters'->0->>'cluster_name' AS worst
 	FROM kube_reports.dashboard('{"cluster_labels": "env=prod"}') d;
 SELECT cluster_name, status FROM kube_reports.export_results('{"cluster_labels": "region=eu"}');
