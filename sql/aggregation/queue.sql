@@ -47,9 +47,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.set_summaries(text, boolean)
-	IS 'chooses whether each write to a type, named PLURAL.GROUP, fills in the summary that its producer left '
-		'out. A summary that a producer gave stays as it is; verify() reports wrong ones. Raises 42704 for an unknown '
-		'type, 22023 for a type without such a summary';
+	IS 'chooses whether each write to a type, named PLURAL.GROUP, fills in the summary that its producer left out. A '
+		'summary that a producer gave stays as it is; verify() reports wrong ones. Raises 42704 for an unknown type, '
+		'22023 for a type without such a summary';
 
 CREATE FUNCTION kube_reports_internal.wrong_summaries()
 	RETURNS TABLE (cluster_id integer, namespace text, name text, expected jsonb, found jsonb)
@@ -320,7 +320,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.queue_piece(integer, text, integer) IS 'one step of what queue_everything() '
-	'asks for; after: the key of the last object that was looked at, empty at first';
+		'asks for; after: the key of the last object that was looked at, empty at first';
 
 ---- active policies ----
 
@@ -330,8 +330,8 @@ RETURN source IN ('KyvernoValidatingPolicy', 'KyvernoImageValidatingPolicy', 'Ky
 	'KyvernoMutatingPolicy',
 	'ValidatingAdmissionPolicy', 'MutatingAdmissionPolicy');
 COMMENT ON FUNCTION kube_reports_internal.has_own_kind(text)
-	IS 'whether results of this source come from policies of a kind of their own, which have one result for a resource '
-		'whatever its rule is called; all others come from ClusterPolicy and Policy';
+	IS 'whether results of this source come from policies of a kind of their own, which have one result for a '
+		'resource whatever its rule is called; all others come from ClusterPolicy and Policy';
 
 -- A merge deletes the sources of a resource's report, so a policy change can only remove results from that report:
 -- reports with results of inactive policies are queued.  While results are made again after a restore, they are
@@ -380,7 +380,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.queue_for_policies(integer) IS 'has merged again what active policies make '
-	'something else of: what has results of others, or all of it where it is made of what is still there';
+		'something else of: what has results of others, or all of it where it is made of what is still there';
 
 CREATE FUNCTION kube_reports.set_active_policies(cluster uuid, policies jsonb) RETURNS bigint
 LANGUAGE plpgsql VOLATILE

@@ -109,9 +109,8 @@ BEGIN ATOMIC
 	WHERE kube_reports_internal.labels_match(c.labels, label_selector);
 END;
 COMMENT ON FUNCTION kube_reports.clusters(text)
-	IS 'the clusters that the caller sees and whose labels match a Kubernetes label selector, such as '
-		'env=prod,region in (eu,us): for conditions on the column cluster of any view. Raises 22023 for a wrong '
-		'selector';
+	IS 'the clusters that the caller sees and whose labels match a Kubernetes label selector, such as env=prod,region '
+		'in (eu,us): for conditions on the column cluster of any view. Raises 22023 for a wrong selector';
 
 ---- incomplete data ----
 

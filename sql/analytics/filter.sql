@@ -118,8 +118,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.checked_filter(jsonb, text[], text, text)
-	IS 'a filter, {} for null. Raises 22023 for what is no object and for members that are not known; holder: who does '
-		'not have them, such as "the filter has"; hint: which there are';
+	IS 'a filter, {} for null. Raises 22023 for what is no object and for members that are not known; holder: who '
+		'does not have them, such as "the filter has"; hint: which there are';
 
 CREATE FUNCTION kube_reports_internal.status_words() RETURNS text[]
 LANGUAGE sql IMMUTABLE
@@ -146,8 +146,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.known_word(text, text, text[])
-	IS 'true for a word of a list and for null. Raises 22023 for any other, with the words in its hint; what: what the '
-		'word names, such as "status"';
+	IS 'true for a word of a list and for null. Raises 22023 for any other, with the words in its hint; what: what '
+		'the word names, such as "status"';
 
 CREATE FUNCTION kube_reports_internal.filter_words(filter jsonb, member text, words text[]) RETURNS text[]
 LANGUAGE plpgsql IMMUTABLE
@@ -405,8 +405,8 @@ BEGIN ATOMIC
 		CASE WHEN (wanted).statuses IS NOT NULL THEN 'r.status = ANY (($1).statuses)' END);
 END;
 COMMENT ON FUNCTION kube_reports_internal.count_conditions(kube_reports_internal.result_filter)
-	IS 'the conditions of a filter on criterion, status, cluster and namespace of r (result or count), with the filter '
-		'as $1: constants only';
+	IS 'the conditions of a filter on criterion, status, cluster and namespace of r (result or count), with the '
+		'filter as $1: constants only';
 
 CREATE FUNCTION kube_reports_internal.native_condition(wanted kube_reports_internal.result_filter) RETURNS text
 LANGUAGE sql IMMUTABLE

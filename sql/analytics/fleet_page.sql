@@ -180,6 +180,7 @@ BEGIN ATOMIC
 	FROM (SELECT kube_reports_internal.fleet_numbers(filter, from_day, to_day) AS shown) f;
 END;
 COMMENT ON FUNCTION kube_reports.fleet_html(jsonb, date, date)
-	IS 'one self-contained page like dashboard_html(), of a fleet: each cluster with labels, score, trend, when it was '
-		'seen, its remediations; the policies that fail in most clusters, by cluster; as far as the caller may see. '
-		'filter: members cluster, cluster_labels; days (UTC) are inclusive, the last 30 unless given. Raises 22023';
+	IS 'one self-contained page like dashboard_html(), of a fleet: each cluster with labels, score, trend, when it '
+		'was seen, its remediations; the policies that fail in most clusters, by cluster; as far as the caller may '
+		'see. filter: members cluster, cluster_labels; days (UTC) are inclusive, the last 30 unless given. Raises '
+		'22023';

@@ -200,9 +200,9 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION kube_reports.search_resources(jsonb, integer, text)
 	IS 'resources with counts of those of their results that match a filter; the resources with the most failing '
-		'results (warn, fail, error) come first. Cluster, version, kind, namespace and name identify a resource; uid is '
-		'empty if no report names it, and the greatest if reports name several. after: the place of the last row of '
-		'the previous page';
+		'results (warn, fail, error) come first. Cluster, version, kind, namespace and name identify a resource; uid '
+		'is empty if no report names it, and the greatest if reports name several. after: the place of the last row '
+		'of the previous page';
 
 ---- reports ----
 

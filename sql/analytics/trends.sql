@@ -323,8 +323,7 @@ $$;
 COMMENT ON FUNCTION kube_reports.fleet_score(date, date, jsonb, integer)
 	IS 'the score of all clusters together at the end of each day (UTC), or of every step-th day, counted as in '
 		'compliance_score(). filter: members cluster, cluster_labels, namespace, source. failing: warn, fail and '
-		'error, also by severity (other: info and unknown). The dashboards show these numbers. Raises '
-		'22023 for a '
+		'error, also by severity (other: info and unknown). The dashboards show these numbers. Raises 22023 for a '
 		'wrong filter or period';
 
 CREATE FUNCTION kube_reports.framework_score(from_day date, to_day date)

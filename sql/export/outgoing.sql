@@ -191,8 +191,8 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.webhook_events(kube_reports_internal.event_filter, integer,
 	bigint, bigint, bigint)
-	IS 'at most batch_size of the next events behind a place, as they are sent, and the place up to which nothing else '
-		'matches; more: there may be others';
+	IS 'at most batch_size of the next events behind a place, as they are sent, and the place up to which nothing '
+		'else matches; more: there may be others';
 
 CREATE FUNCTION kube_reports_internal.api_webhook_next(cluster uuid, left_out text[] DEFAULT '{}',
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
@@ -340,5 +340,5 @@ AS $$
 	LIMIT 64
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_webhooks(uuid, kube_reports_internal.caller)
-	IS 'targets of a cluster for metrics: how old the oldest event is that was not acknowledged, and how many attempts '
-		'have failed since';
+	IS 'targets of a cluster for metrics: how old the oldest event is that was not acknowledged, and how many '
+		'attempts have failed since';

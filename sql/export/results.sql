@@ -83,8 +83,8 @@ BEGIN ATOMIC
 	FROM json_each_text(line) WITH ORDINALITY e(key, value, ordinality);
 END;
 COMMENT ON FUNCTION kube_reports_internal.csv_line(json)
-	IS 'the members of an object as COPY writes a row of them in CSV: quoted where needed, nothing for null, a pair of '
-		'quotes for an empty text';
+	IS 'the members of an object as COPY writes a row of them in CSV: quoted where needed, nothing for null, a pair '
+		'of quotes for an empty text';
 
 ---- places in history ----
 
@@ -199,7 +199,7 @@ CREATE TYPE kube_reports_internal.event_filter AS (
 	scope_namespaces text[]
 );
 COMMENT ON TYPE kube_reports_internal.event_filter IS 'a filter of events, checked; nulls: no matter, but clusters '
-	'are named; new_only: the old status is none of statuses, which are named then';
+		'are named; new_only: the old status is none of statuses, which are named then';
 
 -- Times are read independently of the session's settings.
 CREATE FUNCTION kube_reports_internal.read_event_filter(filter jsonb) RETURNS kube_reports_internal.event_filter

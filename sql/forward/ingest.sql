@@ -145,9 +145,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.merge_metadata(integer, jsonb)
-	IS 'adds the members of extraMetadata to those of a cluster, of which there are at most 256 (beyond that, the '
-		'new ones replace the others); a cluster without a name gets that of clusterName, unless another cluster '
-		'has it. '
+	IS 'adds the members of extraMetadata to those of a cluster, of which there are at most 256 (beyond that, the new '
+		'ones replace the others); a cluster without a name gets that of clusterName, unless another cluster has it. '
 		'Locks the row only when something changes';
 
 ---- results of scans ----
@@ -306,8 +305,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.forward_store(uuid, text, text, text, text[], text[], text[])
-	IS 'stores objects of one type as they are, and makes results follow; how many have changed. Raises KR400 when one '
-		'is refused';
+	IS 'stores objects of one type as they are, and makes results follow; how many have changed. Raises KR400 when '
+		'one is refused';
 
 CREATE FUNCTION kube_reports_internal.forward_delete(cluster uuid, "group" text, version text, resource text,
 	namespaces text[], names text[], uids text[]) RETURNS bigint

@@ -46,8 +46,8 @@ CREATE TYPE kube_reports_internal.derivation AS (
 	usual		boolean
 );
 COMMENT ON TYPE kube_reports_internal.derivation
-	IS 'what record_results() reads about a lane; usual: its results are not being derived again, and no past state is '
-		'being imported';
+	IS 'what record_results() reads about a lane; usual: its results are not being derived again, and no past state '
+		'is being imported';
 
 -- The arguments give the keys of the reports, and the first and last versions of their changes.  A null version means
 -- that nothing changed: the results are made again from the documents, and history stays as it is.  One statement sees
@@ -657,5 +657,5 @@ COMMENT ON FUNCTION kube_reports_internal.record_results(integer, bigint, boolea
 	IS 'brings results into step with the changes that a writer has logged; the writer calls it in the same '
 		'transaction, with the lane''s lock held. Does nothing unless the type''s results are current; returns the '
 		'last version handled. postpone: results of large reports follow later, by result_pending. versions, '
-		'prepared: what the proxy has computed for which change, see result_difference(); without the '
-		'engine, results that nobody has prepared follow as well';
+		'prepared: what the proxy has computed for which change, see result_difference(); without the engine, results '
+		'that nobody has prepared follow as well';

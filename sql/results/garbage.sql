@@ -151,8 +151,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.expire_step()
-	IS 'expire_history() and expire_days(), of each at most a twenty-fifth of what there is in a day, a month or a day '
-		'at least; true when anything was let go';
+	IS 'expire_history() and expire_days(), of each at most a twenty-fifth of what there is in a day, a month or a '
+		'day at least; true when anything was let go';
 
 ---- unreferenced rows ----
 
@@ -416,8 +416,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.collect_scores(tid, tid)
-	IS 'removes scores by day in a range of places that are older than daily_retention or that say nothing; the caller '
-		'holds the lock of who folds';
+	IS 'removes scores by day in a range of places that are older than daily_retention or that say nothing; the '
+		'caller holds the lock of who folds';
 
 CREATE FUNCTION kube_reports_internal.collect_policies(first tid, behind tid, OUT looked_at bigint, OUT removed bigint)
 LANGUAGE plpgsql VOLATILE
@@ -569,8 +569,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.collect_garbage(integer)
-	IS 'one step of removing what nothing refers to, in the table whose turn it is: about max_rows rows are looked at. '
-		'Returns how many it removed; 0 also when somebody else is at it or writers would wait';
+	IS 'one step of removing what nothing refers to, in the table whose turn it is: about max_rows rows are looked '
+		'at. Returns how many it removed; 0 also when somebody else is at it or writers would wait';
 
 CREATE FUNCTION kube_reports_internal.garbage_due() RETURNS boolean
 LANGUAGE sql VOLATILE

@@ -301,4 +301,4 @@ CREATE VIEW kube_reports_internal.known_mapping AS
 	]
 }$mapping$)) m(mapping);
 COMMENT ON VIEW kube_reports_internal.known_mapping IS 'results and mappings of types that need not be told where '
-	'their results stand; changes with the version of the extension';
+		'their results stand; changes with the version of the extension';

@@ -81,8 +81,8 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports.catch_up()
 	IS 'finishes a restore, or derives the next results that wait to be derived again, or imports the next states of '
-		'the past that wait; when there are none, brings results of a large report up to date and '
-		'folds counts. True when there is more to do';
+		'the past that wait; when there are none, brings results of a large report up to date and folds counts. True '
+		'when there is more to do';
 
 CREATE FUNCTION kube_reports.maintain() RETURNS boolean
 LANGUAGE plpgsql VOLATILE

@@ -117,9 +117,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.add_reader(name, uuid, text, text)
-	IS 'gives a role what readers use, and one grant: cluster null: all that a selector selects, or '
-		'all, namespace null: all; a role without privileges loses grants that it had by name, as after a dump that '
-		'was restored without them. Raises 42704 for an unknown role or cluster';
+	IS 'gives a role what readers use, and one grant: cluster null: all that a selector selects, or all, namespace '
+		'null: all; a role without privileges loses grants that it had by name, as after a dump that was restored '
+		'without them. Raises 42704 for an unknown role or cluster';
 
 -- jit: the planner overestimates views of a store whose tables were never analyzed.  Compilation then takes seconds,
 -- and execution milliseconds.  Compiled code gains little even where the views read millions of rows.
@@ -158,7 +158,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.limit_reader(name) IS 'gives a role those of reader_settings() in this '
-	'database that it has no value of its own for; a notice where the caller may not';
+		'database that it has no value of its own for; a notice where the caller may not';
 
 CREATE FUNCTION kube_reports.grant_reader(role name) RETURNS void
 LANGUAGE plpgsql VOLATILE

@@ -103,8 +103,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.require_service(uuid, kube_reports_internal.caller)
-	IS 'nothing, if a caller may act for a cluster. Raises 42501 otherwise, also for a cluster that there is not: to a '
-		'proxy that has lost its cluster, no type and no object is "not found"';
+	IS 'nothing, if a caller may act for a cluster. Raises 42501 otherwise, also for a cluster that there is not: to '
+		'a proxy that has lost its cluster, no type and no object is "not found"';
 
 CREATE FUNCTION kube_reports_internal.not_served_document(cluster uuid, caller kube_reports_internal.caller)
 	RETURNS bytea

@@ -285,9 +285,9 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_import(uuid, text, text, text, text[], text[], text[], boolean,
 	kube_reports_internal.caller)
-	IS 'stores a batch of objects of one type as they are elsewhere, each with its resourceVersion there, its metadata '
-		'without it and the rest of its document. One row for each, see import_object(); one that is refused stops no '
-		'other. overwrite: also what was changed or deleted here';
+	IS 'stores a batch of objects of one type as they are elsewhere, each with its resourceVersion there, its '
+		'metadata without it and the rest of its document. One row for each, see import_object(); one that is refused '
+		'stops no other. overwrite: also what was changed or deleted here';
 
 -- Called in a transaction of its own, after the transaction of api_import(), to compare the committed objects.
 CREATE FUNCTION kube_reports_internal.api_import_verify(cluster uuid, "group" text, version text, resource text,
@@ -326,8 +326,8 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_import_verify(uuid, text, text, text, text[], text[], text[],
 	kube_reports_internal.caller)
-	IS 'compares stored objects with the SHA-256 of metadata and document that api_import() was given, in hexadecimal, '
-		'and notes those that are the same as verified; returns the others';
+	IS 'compares stored objects with the SHA-256 of metadata and document that api_import() was given, in '
+		'hexadecimal, and notes those that are the same as verified; returns the others';
 
 CREATE FUNCTION kube_reports_internal.api_import_stale(cluster uuid, "group" text, version text, resource text,
 		seen_before timestamptz, remove boolean, max_rows integer,

@@ -200,8 +200,8 @@ BEGIN
 END
 $$;
 COMMENT ON PROCEDURE kube_reports_internal.require_own_transactions(text)
-	IS 'to be called by a procedure that commits, with its name, before it does anything. Raises 25001 where it cannot '
-		'commit';
+	IS 'to be called by a procedure that commits, with its name, before it does anything. Raises 25001 where it '
+		'cannot commit';
 
 -- A change that is visible before it is durable may be lost in a crash, and the state of the sequence with it.  Then
 -- the same versions would be given again.

@@ -407,10 +407,10 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_list(uuid, text, text, kube_reports_internal.caller)
-	IS 'answers a list, piece by piece: the first row is a reply, whose body goes on in the rows behind it; call again '
-		'with the last row''s next_cursor until that is null. With a watch request: its initial events as frames. '
-		'envelope (transform, apiVersion, kind, and first, next or event): items come as they are stored, and the '
-		'caller puts them together';
+	IS 'answers a list, piece by piece: the first row is a reply, whose body goes on in the rows behind it; call '
+		'again with the last row''s next_cursor until that is null. With a watch request: its initial events as '
+		'frames. envelope (transform, apiVersion, kind, and first, next or event): items come as they are stored, and '
+		'the caller puts them together';
 
 CREATE FUNCTION kube_reports_internal.continue_expired(token text) RETURNS bytea
 LANGUAGE sql IMMUTABLE PARALLEL SAFE

@@ -213,9 +213,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.set_results_mapping(text, jsonb, text)
-	IS 'sets where the results of a type, named PLURAL.GROUP, are in its documents, and derives the results of '
-		'stored objects. results: current, intermediate or none; raises 22023 for another word. Raises KR422 with the '
-		'path of what is wrong in the mapping';
+	IS 'sets where the results of a type, named PLURAL.GROUP, are in its documents, and derives the results of stored '
+		'objects. results: current, intermediate or none; raises 22023 for another word. Raises KR422 with the path '
+		'of what is wrong in the mapping';
 
 CREATE FUNCTION kube_reports.unregister(type text, delete_objects boolean DEFAULT false) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
@@ -251,8 +251,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.unregister(text, boolean)
-	IS 'stops serving a type, named PLURAL.GROUP; returns how many objects were deleted. Raises 2BP01 while '
-		'objects of the type are stored, unless delete_objects is true';
+	IS 'stops serving a type, named PLURAL.GROUP; returns how many objects were deleted. Raises 2BP01 while objects '
+		'of the type are stored, unless delete_objects is true';
 
 -- Keeps the stored rows if nothing changed: sessions find compiled definitions by their ids.
 CREATE FUNCTION kube_reports_internal.renew_type(type_id integer, results text, crd kube_reports.report,

@@ -81,8 +81,8 @@ EXCEPTION WHEN foreign_key_violation THEN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.make_references()
-	IS 'makes the foreign keys that are not there while a dump is loaded; called by after_restore(). Raises 23503 when '
-		'rows of the dump refer to rows that are not there';
+	IS 'makes the foreign keys that are not there while a dump is loaded; called by after_restore(). Raises 23503 '
+		'when rows of the dump refer to rows that are not there';
 
 CREATE FUNCTION kube_reports.begin_restore() RETURNS void
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER

@@ -239,9 +239,9 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_read_list(uuid, text, text, text, text, boolean, text, text[], text, text,
 	bigint, bigint, bigint, boolean, boolean, text, text, bigint, text, kube_reports_internal.caller)
-	IS 'a list, piece by piece: the first row is a reply; rows with metadata are objects; the last row has the version '
-		'of the list, and next_cursor, for the next call, or else the continue token (empty: no page follows) and '
-		'the number of remaining objects. at_version null: the newest state, which newest_only denies to a standby';
+	IS 'a list, piece by piece: the first row is a reply; rows with metadata are objects; the last row has the '
+		'version of the list, and next_cursor, for the next call, or else the continue token (empty: no page follows) '
+		'and the number of remaining objects. at_version null: the newest state, which newest_only denies to a standby';
 
 CREATE FUNCTION kube_reports_internal.api_read_watch(cluster uuid, "group" text, served_version text, resource text,
 	only_namespace text, at_version bigint, initial_events boolean,
@@ -289,9 +289,8 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_read_watch(uuid, text, text, text, text, bigint, boolean,
 	kube_reports_internal.caller)
-	IS 'where a watch starts (at_version null: now), and with initial_events a cursor for api_read_list(); lane '
-		'null: the '
-		'body is all, a Status, or with code 200 an ERROR event for a version that is too old';
+	IS 'where a watch starts (at_version null: now), and with initial_events a cursor for api_read_list(); lane null: '
+		'the body is all, a Status, or with code 200 an ERROR event for a version that is too old';
 
 CREATE FUNCTION kube_reports_internal.api_read_changes(cluster uuid, lane integer, after_version bigint,
 	needs_body boolean,
@@ -338,5 +337,5 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.api_read_changes(uuid, integer, bigint, boolean, integer,
 	kube_reports_internal.caller)
 	IS 'the changes of a lane after a version, in order, in the form of api_changes(), with the stored objects: for D '
-		'the last state, and the state before where the labels differ; one row X when the log '
-		'does not reach back so far';
+		'the last state, and the state before where the labels differ; one row X when the log does not reach back so '
+		'far';

@@ -110,8 +110,8 @@ BEGIN ATOMIC
 		kube_reports_internal.address(type, NULL, 'delete', namespace, name), ''::bytea);
 END;
 COMMENT ON FUNCTION kube_reports.delete_report(uuid, text, text, text)
-	IS 'deletes an object, as kubectl delete does; type is PLURAL.GROUP. Raises KR404 when the object does not '
-		'exist and for an unknown type, 42704 for an unknown cluster';
+	IS 'deletes an object, as kubectl delete does; type is PLURAL.GROUP. Raises KR404 when the object does not exist '
+		'and for an unknown type, 42704 for an unknown cluster';
 
 CREATE FUNCTION kube_reports.get_report(cluster uuid, type text, namespace text, name text) RETURNS kube_reports.report
 LANGUAGE plpgsql STABLE

@@ -106,14 +106,13 @@ CREATE VIEW kube_reports.pending AS
 COMMENT ON VIEW kube_reports.pending
 	IS 'work that is still to be done: a row for each kind and cluster that has any. merges: groups of reports that '
 		'wait to be merged; failed: groups that are tried again. results: reports whose results follow later; failed: '
-		'their results were refused, and are tried again when the report is written, or within an hour. '
-		'rebuilds: types whose results are derived again; failed: as for results. imports: states of the past that '
-		'wait for a proxy''s upkeep; failed: they were refused, '
-		'and are not tried again. reason: why one of the failed was refused. counts: changes that are not folded yet; '
-		'readers add them up. removal: the cluster is being removed. garbage: tables that upkeep searches '
-		'without a rest. restore, update: after_restore() or after_update() has not run. oldest: since when the '
-		'oldest of them waits; null: '
-		'not known. Counting stops at 100000';
+		'their results were refused, and are tried again when the report is written, or within an hour. rebuilds: '
+		'types whose results are derived again; failed: as for results. imports: states of the past that wait for a '
+		'proxy''s upkeep; failed: they were refused, and are not tried again. reason: why one of the failed was '
+		'refused. counts: changes that are not folded yet; readers add them up. removal: the cluster is being '
+		'removed. garbage: tables that upkeep searches without a rest. restore, update: after_restore() or '
+		'after_update() has not run. oldest: since when the oldest of them waits; null: not known. Counting stops at '
+		'100000';
 
 CREATE FUNCTION kube_reports_internal.api_pending(cluster uuid,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),

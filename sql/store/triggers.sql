@@ -100,8 +100,8 @@ BEGIN
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.allow_dml(text) IS 'refuses an object that DML writes where strict_dml '
-	'says so';
+COMMENT ON FUNCTION kube_reports_internal.allow_dml(text) IS 'refuses an object that DML writes where strict_dml says '
+		'so';
 
 CREATE FUNCTION kube_reports_internal.dml_object() RETURNS trigger
 LANGUAGE plpgsql VOLATILE

@@ -115,8 +115,7 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION kube_reports_internal.changes_between(integer, integer, integer, bigint, integer)
 	IS 'the changes of a lane after a version, 4 MB or max_rows of them: with the state after each (of D: the last '
-		'one) '
-		'and the state before, which watchers may need where shows_old';
+		'one) and the state before, which watchers may need where shows_old';
 
 CREATE FUNCTION kube_reports_internal.api_changes(cluster uuid, lane integer, after_version bigint,
 	representations text[], max_rows integer,
@@ -157,8 +156,8 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_changes(uuid, integer, bigint, text[], integer,
 	kube_reports_internal.caller)
-	IS 'what happened in a lane after a version, in order, with the objects in every representation that is asked for; '
-		'one row X when the log does not reach back that far';
+	IS 'what happened in a lane after a version, in order, with the objects in every representation that is asked '
+		'for; one row X when the log does not reach back that far';
 
 CREATE FUNCTION kube_reports_internal.represent(type_id integer, representations text[], metadata kube_reports.report,
 	body kube_reports.report, version bigint)

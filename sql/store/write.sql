@@ -226,8 +226,8 @@ COMMENT ON FUNCTION kube_reports_internal.commit_decided(integer, integer, integ
 	boolean, boolean, boolean, boolean, kube_reports_internal.admitted[], bigint[], bigint[], timestamptz[], text[],
 	text[], bytea[], text[])
 	IS 'stores and logs the outcomes, under the lane''s lock. bases: the version on which each was decided (null: '
-		'there was no object). storing: at least one outcome stores something. Without requests and bodies no '
-		'request is decided again: code -2 if the object has another version by now. prepared: see result_difference()';
+		'there was no object). storing: at least one outcome stores something. Without requests and bodies no request '
+		'is decided again: code -2 if the object has another version by now. prepared: see result_difference()';
 
 -- A session makes its plans once, perhaps while the tables are empty.  With these settings the plans stay good when the
 -- tables are large.
@@ -353,8 +353,8 @@ COMMENT ON FUNCTION kube_reports_internal.write_batch(uuid, text[], bytea[], int
 	kube_reports_internal.caller)
 	IS 'performs the writes of one lane, in order, no object twice; one element of each array for each request. Code '
 		'0: nothing was stored, because the namespace of the request''s namespaceUid is not the active one; see '
-		'api_namespace(). attempts: how many generated names are tried. alone: see api_write(); null: '
-		'expensive documents and all results are handled at once';
+		'api_namespace(). attempts: how many generated names are tried. alone: see api_write(); null: expensive '
+		'documents and all results are handled at once';
 
 -- The procedure commits, so that a client that dies between execute and sync does not keep the lane's lock.  It can
 -- neither be SECURITY DEFINER nor have a SET clause.  So a function does the work, and every name is qualified.
@@ -419,8 +419,8 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.api_load(uuid, text, text, text, text[], text[], boolean,
 	kube_reports_internal.caller)
 	IS 'the stored objects among those named, by their positions in the arrays; documents null: the object is '
-		'expensive, and other requests may wait for this batch (alone false). Position 0: the '
-		'type is not served, and body is the Status';
+		'expensive, and other requests may wait for this batch (alone false). Position 0: the type is not served, and '
+		'body is the Status';
 
 CREATE FUNCTION kube_reports_internal.commit_batch(cluster uuid, "group" text, version text, resource text,
 	alone boolean, mapping_id bigint, fill_summary boolean, definitions bigint[], actions text[], namespaces text[],

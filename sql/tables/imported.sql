@@ -47,8 +47,8 @@ COMMENT ON TABLE kube_reports_internal.import_waiting
 COMMENT ON COLUMN kube_reports_internal.import_waiting.id IS 'states of one report are imported in this order';
 COMMENT ON COLUMN kube_reports_internal.import_waiting.at IS 'the time that the state is of';
 COMMENT ON COLUMN kube_reports_internal.import_waiting.document IS 'null: the report was deleted';
-COMMENT ON COLUMN kube_reports_internal.import_waiting.reason IS 'why it was refused: it is not tried again; null: '
-	'it waits';
+COMMENT ON COLUMN kube_reports_internal.import_waiting.reason IS 'why it was refused: it is not tried again; null: it '
+		'waits';
 CREATE INDEX import_waiting_report ON kube_reports_internal.import_waiting (lane, namespace, name, id);
 CREATE INDEX import_waiting_next ON kube_reports_internal.import_waiting (id) WHERE reason IS NULL;
 

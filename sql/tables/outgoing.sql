@@ -44,7 +44,7 @@ COMMENT ON COLUMN kube_reports_internal.webhook_progress.sent IS 'events that we
 COMMENT ON COLUMN kube_reports_internal.webhook_progress.failures
 	IS 'attempts that failed since the last acknowledgement';
 COMMENT ON COLUMN kube_reports_internal.webhook_progress.holder IS 'what the sender of the batch under way, if there '
-	'is one, is known by, until held_until at the latest: another for each batch';
+		'is one, is known by, until held_until at the latest: another for each batch';
 
 SELECT pg_catalog.pg_extension_config_dump('kube_reports_internal.webhook', '');
 SELECT pg_catalog.pg_extension_config_dump('kube_reports_internal.webhook_progress', '');

@@ -27,7 +27,7 @@ CREATE TABLE kube_reports_internal.origin (
 	UNIQUE (cluster_id, resource_type, namespace, name)
 );
 COMMENT ON TABLE kube_reports_internal.origin IS 'the reports that results come from or came from: a number for each, '
-	'kept as long as results or history refer to it';
+		'kept as long as results or history refer to it';
 COMMENT ON COLUMN kube_reports_internal.origin.first_seen
 	IS 'when results of the report were first stored; result_since has the results that came or changed later';
 
@@ -43,12 +43,12 @@ CREATE TABLE kube_reports_internal.criterion (
 	last_counted timestamptz
 );
 COMMENT ON TABLE kube_reports_internal.criterion IS 'what results were measured by: source, policy and rule with the '
-	'category and the severity that the source gives them';
+		'category and the severity that the source gives them';
 COMMENT ON COLUMN kube_reports_internal.criterion.policy_id
 	IS 'the same where all but the rule is: what counts that know no rules are grouped by';
 COMMENT ON COLUMN kube_reports_internal.criterion.last_counted
-	IS 'when garbage collection last removed a count of it, or first found none: history later than that does not name '
-		'it; null: neither happened';
+	IS 'when garbage collection last removed a count of it, or first found none: history later than that does not '
+		'name it; null: neither happened';
 
 CREATE TABLE kube_reports_internal.subject (
 	id			bigint PRIMARY KEY,
@@ -99,15 +99,14 @@ CREATE TABLE kube_reports_internal.result (
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05,
 	autovacuum_vacuum_cost_delay = 0);
 COMMENT ON TABLE kube_reports_internal.result IS 'one row for each result of a stored report whose type''s results '
-	'are current, and each resource it is about; follows the documents';
+		'are current, and each resource it is about; follows the documents';
 COMMENT ON COLUMN kube_reports_internal.result.key IS 'which result of its report: a hash of source, policy, rule, '
-	'subject and what the type''s mapping adds; never of status, message, time';
+		'subject and what the type''s mapping adds; never of status, message, time';
 COMMENT ON COLUMN kube_reports_internal.result.first_seen IS 'when the result appeared';
 COMMENT ON COLUMN kube_reports_internal.result.since IS 'when it got its status';
 COMMENT ON COLUMN kube_reports_internal.result.score
-	IS 'such as a CVSS score, in the type of decimal literals in comparisons; 0: the source gives none (a null '
-		'would cost '
-		'eight bytes a row)';
+	IS 'such as a CVSS score, in the type of decimal literals in comparisons; 0: the source gives none (a null would '
+		'cost eight bytes a row)';
 COMMENT ON COLUMN kube_reports_internal.result.status IS 'pass, warn, fail, error, skip by its first letter';
 COMMENT ON COLUMN kube_reports_internal.result.namespace IS 'the report''s; empty for reports of cluster scope';
 COMMENT ON COLUMN kube_reports_internal.result.native_status
@@ -163,8 +162,8 @@ CREATE TABLE kube_reports_internal.result_rebuild (
 	reason		text
 );
 COMMENT ON TABLE kube_reports_internal.result_rebuild
-	IS 'lanes whose results are being made again from the documents, and the key up to which that is done; '
-		'never dumped';
+	IS 'lanes whose results are being made again from the documents, and the key up to which that is done; never '
+		'dumped';
 COMMENT ON COLUMN kube_reports_internal.result_rebuild.restoring
 	IS 'the results are not new: no day''s counts change by them';
 COMMENT ON COLUMN kube_reports_internal.result_rebuild.attempts IS 'how often it was refused since it last went on';
@@ -186,7 +185,7 @@ CREATE TABLE kube_reports_internal.result_pending (
 	PRIMARY KEY (lane, namespace, name)
 );
 COMMENT ON TABLE kube_reports_internal.result_pending IS 'reports whose results, history and counts are not yet those '
-	'of the document: see catch_up(); rows come and go under the lane''s lock; never dumped';
+		'of the document: see catch_up(); rows come and go under the lane''s lock; never dumped';
 COMMENT ON COLUMN kube_reports_internal.result_pending.first
 	IS 'changes of the report from this version on are not in its results';
 COMMENT ON COLUMN kube_reports_internal.result_pending.last
@@ -202,7 +201,7 @@ CREATE TABLE kube_reports_internal.import_time (
 	at			timestamptz NOT NULL
 );
 COMMENT ON TABLE kube_reports_internal.import_time IS 'lanes to which a state of the past is being written, and its '
-	'time: see import_report(); a row is there within one transaction only; never dumped';
+		'time: see import_report(); a row is there within one transaction only; never dumped';
 
 ---- history ----
 
@@ -234,11 +233,11 @@ CREATE TABLE kube_reports_internal.report_change (
 -- back before settles_at, and by rebuild().
 ALTER TABLE kube_reports_internal.report_change REPLICA IDENTITY FULL;
 COMMENT ON TABLE kube_reports_internal.report_change IS 'history: the appearances, changes of status and '
-	'disappearances of results that a change of their report made, an element of each array for each; partitioned by '
-	'month; result_change has a row for each';
+		'disappearances of results that a change of their report made, an element of each array for each; partitioned '
+		'by month; result_change has a row for each';
 COMMENT ON COLUMN kube_reports_internal.report_change.version IS 'resourceVersion of the report''s change';
 COMMENT ON COLUMN kube_reports_internal.report_change.settles_at IS 'of those that are gone: before this time they '
-	'may come back and be taken out of the row, so that readers do not count them yet; null: none is gone';
+		'may come back and be taken out of the row, so that readers do not count them yet; null: none is gone';
 COMMENT ON COLUMN kube_reports_internal.report_change.keys IS 'which results of the report';
 COMMENT ON COLUMN kube_reports_internal.report_change.criteria IS 'one element: of all results';
 COMMENT ON COLUMN kube_reports_internal.report_change.subjects IS 'one element: of all results';
@@ -250,10 +249,10 @@ COMMENT ON COLUMN kube_reports_internal.report_change.gone_with
 	IS 'gone only: r: with its report, s: with all that the report said of its subject, while it says something of '
 		'others; null: alone; one element: of all results; no array: all nulls';
 COMMENT ON COLUMN kube_reports_internal.report_change.first_seen IS 'when it had appeared; null where it appears. '
-	'With a null old status: rebuild() has put the event in the place of some that were lost. One element: of all '
-	'results; no array: all nulls';
+		'With a null old status: rebuild() has put the event in the place of some that were lost. One element: of all '
+		'results; no array: all nulls';
 COMMENT ON COLUMN kube_reports_internal.report_change.old_since IS 'since when it had had the old status; null where '
-	'there is none; one element: of all results; no array: all nulls';
+		'there is none; one element: of all results; no array: all nulls';
 
 CREATE VIEW kube_reports_internal.result_change AS
 	SELECT h.at, h.version, h.origin, e.key, e.criterion, e.subject, h.actor, h.cluster_id, e.old_status, e.new_status,
@@ -304,7 +303,7 @@ CREATE TABLE kube_reports_internal.rollup_policy (
 	PRIMARY KEY (cluster_id, namespace, policy)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 COMMENT ON TABLE kube_reports_internal.rollup_policy IS 'how many results of each policy there are in each namespace, '
-	'by status, up to the fold mark; never dumped: made with the results';
+		'by status, up to the fold mark; never dumped: made with the results';
 COMMENT ON COLUMN kube_reports_internal.rollup_policy.policy IS 'policy_id of its criteria';
 CREATE INDEX rollup_policy_criterion ON kube_reports_internal.rollup_policy (criterion);
 COMMENT ON COLUMN kube_reports_internal.rollup_policy.criterion
@@ -368,7 +367,7 @@ CREATE TABLE kube_reports_internal.score_daily (
 	PRIMARY KEY (cluster_id, namespace, source, category, severity, day)
 ) WITH (fillfactor = 80);
 COMMENT ON TABLE kube_reports_internal.score_daily IS 'counts by status at the end of each day (UTC), for those that '
-	'changed that day; on other days the last ones still hold';
+		'changed that day; on other days the last ones still hold';
 COMMENT ON COLUMN kube_reports_internal.score_daily.namespace
 	IS 'empty for reports of cluster scope; * for the whole cluster';
 COMMENT ON COLUMN kube_reports_internal.score_daily.excluded

@@ -74,8 +74,8 @@ COMMENT ON TABLE kube_reports_internal.namespace
 COMMENT ON COLUMN kube_reports_internal.namespace.uid
 	IS 'uid of the namespace that all objects under this name belong to; empty: of one that was never known';
 COMMENT ON COLUMN kube_reports_internal.namespace.state
-	IS 'active; terminating: nothing is created in it any more; dead: the namespace is gone, and its objects are being '
-		'deleted';
+	IS 'active; terminating: nothing is created in it any more; dead: the namespace is gone, and its objects are '
+		'being deleted';
 COMMENT ON COLUMN kube_reports_internal.namespace.orderly
 	IS 'it was seen terminating while it was there: all objects under the name are from before';
 COMMENT ON COLUMN kube_reports_internal.namespace.noted_at IS 'when it came into this state';
@@ -163,7 +163,7 @@ COMMENT ON COLUMN kube_reports.object.metadata IS 'metadata without resourceVers
 COMMENT ON COLUMN kube_reports.object.body IS 'everything but apiVersion, kind and metadata, canonical JSON';
 COMMENT ON COLUMN kube_reports.object.labels IS 'search terms of the labels';
 COMMENT ON COLUMN kube_reports.object.evaluated_at IS 'the newest time at which a result of the report was evaluated; '
-	'null where results do not count as current or say no time';
+		'null where results do not count as current or say no time';
 
 CREATE INDEX object_labels ON kube_reports.object USING gin (labels);
 

@@ -179,5 +179,5 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.sql_ask_write(json)
-	IS 'the engine''s decision on a write, in the form of write_admit() and write_decide(); code -1 while there is '
-		'no answer';
+	IS 'the engine''s decision on a write, in the form of write_admit() and write_decide(); code -1 while there is no '
+		'answer';

@@ -91,8 +91,7 @@ CREATE FUNCTION kube_reports_internal.stored_bytes(document kube_reports.report)
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION kube_reports_internal.stored_bytes(kube_reports.report)
 	IS 'a document as it is stored: the byte 1, four bytes of its length and a block of lz4; or its text, when it is '
-		'not '
-		'stored with lz4';
+		'not stored with lz4';
 
 ---- the variant ----
 
@@ -113,8 +112,7 @@ LANGUAGE sql STABLE
 RETURN true;
 COMMENT ON FUNCTION kube_reports_internal.engine_serves(integer)
 	IS 'whether this transaction may ask the engine about documents of a lane: in the SQL variant, whether it is a '
-		'step '
-		'of upkeep by a proxy that writes for the lane''s cluster';
+		'step of upkeep by a proxy that writes for the lane''s cluster';
 
 ---- the registry ----
 
@@ -234,8 +232,8 @@ COMMENT ON FUNCTION kube_reports_internal.result_difference(bigint, kube_reports
 CREATE FUNCTION kube_reports_internal.field_hash(VARIADIC fields text[]) RETURNS bigint
 	AS 'MODULE_PATHNAME', 'sql_field_hash' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION kube_reports_internal.field_hash(text[])
-	IS 'the first eight bytes of the SHA-256 hash of the fields, each preceded by its length in bytes as four bytes; a '
-		'null is empty';
+	IS 'the first eight bytes of the SHA-256 hash of the fields, each preceded by its length in bytes as four bytes; '
+		'a null is empty';
 
 CREATE FUNCTION kube_reports_internal.packed(elements anyarray) RETURNS anyarray
 	AS 'MODULE_PATHNAME', 'sql_packed' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;

@@ -50,8 +50,8 @@ CREATE FUNCTION kube_reports_internal.stored_bytes(document kube_reports.report)
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN convert_to(document, 'UTF8');
 COMMENT ON FUNCTION kube_reports_internal.stored_bytes(kube_reports.report)
-	IS 'a document as it is stored: the byte 1, four bytes of its length and a block of lz4; or its text, when it is not '
-		'stored with lz4';
+	IS 'a document as it is stored: the byte 1, four bytes of its length and a block of lz4; or its text, when it is '
+		'not stored with lz4';
 
 CREATE FUNCTION kube_reports_internal.served_documents(definitions kube_reports.report[],
 		OUT path text, OUT content_type text, OUT etag text, OUT body bytea) RETURNS SETOF record
@@ -209,8 +209,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.sql_proven_rows(integer, json)
-	IS 'rows of result_difference() from a proxy. Raises 22023 when they have an id that is not the field_hash() of the '
-		'fields in one of them; criteria and details of results that are gone come without fields';
+	IS 'rows of result_difference() from a proxy. Raises 22023 when they have an id that is not the field_hash() of '
+		'the fields in one of them; criteria and details of results that are gone come without fields';
 
 -- A member that is missing is null.
 CREATE FUNCTION kube_reports_internal.result_difference(mapping_id bigint,
@@ -253,8 +253,8 @@ BEGIN ATOMIC
 			LATERAL (SELECT convert_to(coalesce(f.field, ''), 'UTF8')) t(bytes);
 END;
 COMMENT ON FUNCTION kube_reports_internal.field_hash(text[])
-	IS 'the first eight bytes of the SHA-256 hash of the fields, each preceded by its length in bytes as four bytes; a '
-		'null is empty';
+	IS 'the first eight bytes of the SHA-256 hash of the fields, each preceded by its length in bytes as four bytes; '
+		'a null is empty';
 
 CREATE FUNCTION kube_reports_internal.packed(elements anyarray) RETURNS anyarray
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
