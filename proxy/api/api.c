@@ -46,7 +46,7 @@ void
 api_init(void)
 {
 	registry_read = mmap(NULL, sizeof(*registry_read) * (size_t) config.workers, PROT_READ | PROT_WRITE,
-					  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+						 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (registry_read == MAP_FAILED)
 	{
 		perror("kube-reports-proxy: shared memory for the readiness of workers");

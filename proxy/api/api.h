@@ -20,8 +20,8 @@ extern void api_start(int worker);
 extern void api_request(HttpRequest *request);
 
 /*
- * Whether the database answers and every worker has read the registry; if not, sets *why.  The kernel chooses the worker
- * of a connection, so the readiness of one worker alone does not tell a client that its next request is served.
+ * Whether the database answers and every worker has read the registry; if not, sets *why.  The kernel chooses the
+ * worker of a connection, so the readiness of one worker alone does not tell a client that its next request is served.
  */
 extern bool api_ready(const char **why);
 
