@@ -22,8 +22,8 @@ CREATE FUNCTION shadow.lane_name(lane integer) RETURNS text
 $$;
 CREATE FUNCTION shadow.keep() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-	INSERT INTO shadow.change SELECT shadow.lane_name(c.lane), c.version, c.operation, c.namespace || '/' || c.name, c.at,
-		c.old_version, c.old_metadata::text FROM logged c;
+	INSERT INTO shadow.change SELECT shadow.lane_name(c.lane), c.version, c.operation, c.namespace || '/' || c.name,
+		c.at, c.old_version, c.old_metadata::text FROM logged c;
 	RETURN NULL;
 END $$;
 CREATE TRIGGER shadow AFTER INSERT ON kube_reports_internal.change REFERENCING NEW TABLE AS logged

@@ -145,7 +145,8 @@ class SqlWriter:
         metadata = json.dumps(made["metadata"])
         body = json.dumps({key: made[key] for key in made if key not in ("apiVersion", "kind", "metadata")})
         kind = self.rng.choice(("sql insert", "sql update", "sql delete"))
-        where = "WHERE (o.cluster_id, o.resource_type) = (SELECT l.cluster_id, l.resource_type FROM kube_reports_internal.lane l " \
+        where = "WHERE (o.cluster_id, o.resource_type) = (SELECT l.cluster_id, l.resource_type " \
+            "FROM kube_reports_internal.lane l " \
             "JOIN kube_reports.resource_type t ON t.id = l.resource_type WHERE t.\"group\" = %s AND t.plural = %s) " \
             "AND o.namespace = %s AND o.name = %s"
         if kind == "sql insert":

@@ -118,7 +118,8 @@ def fill(database):
             CREATE TEMP TABLE step AS
                 SELECT c.id AS cluster_id, t.id AS resource_type,
                     coalesce(d#>>'{{metadata,namespace}}', '') AS namespace, d#>>'{{metadata,name}}' AS name,
-                    (d->'metadata')::kube_reports.report AS metadata, (d - '{{apiVersion,kind,metadata}}'::text[])::kube_reports.report AS body
+                    (d->'metadata')::kube_reports.report AS metadata,
+                    (d - '{{apiVersion,kind,metadata}}'::text[])::kube_reports.report AS body
                 FROM jsonb_array_elements({sql_text(step)}) e, LATERAL (SELECT e->'document') s(d),
                     kube_reports.cluster c, kube_reports.resource_type t
                 WHERE c.uid::text = e->>'cluster' AND t."group" = split_part(d->>'apiVersion', '/', 1)
@@ -139,5 +140,6 @@ def fill(database):
                 WHERE since > now() - interval '12 hours';
             UPDATE kube_reports_internal.result SET first_seen = first_seen - interval '{days_ago} days'
                 WHERE first_seen > now() - interval '12 hours';
-            UPDATE kube_reports_internal.report_change SET at = at - interval '{days_ago} days' WHERE at > now() - interval '12 hours'""")
+            UPDATE kube_reports_internal.report_change SET at = at - interval '{days_ago} days'
+            WHERE at > now() - interval '12 hours'""")
     return wanted + checks

@@ -637,8 +637,8 @@ def policed(own_stack):
                              (VAP, "ValidatingAdmissionPolicy")):
         server.serve(collection, kind)
     own_stack.apiserver = server
-    own_stack.flags = [
-                       f"--authentication-kubeconfig={server.kubeconfig(f'{own_stack.pki}/kubeconfig-policies', token='t')}", "--authentication-skip-lookup"]
+    kubeconfig = server.kubeconfig(f"{own_stack.pki}/kubeconfig-policies", token="t")
+    own_stack.flags = [f"--authentication-kubeconfig={kubeconfig}", "--authentication-skip-lookup"]
     yield own_stack
     server.calm()
     server.stop()

@@ -35,7 +35,8 @@ def test_each_gets_its_own_answer(own_stack):
             LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'too much' USING ERRCODE = '54000'; END $$;
         CREATE TRIGGER cost BEFORE INSERT ON kube_reports.object FOR EACH ROW
             WHEN (NEW.name = 'costs') EXECUTE FUNCTION public.cost();
-        CREATE TRIGGER fail BEFORE INSERT ON kube_reports.object FOR EACH ROW WHEN (NEW.name = 'fails') EXECUTE FUNCTION public.fail()""",
+        CREATE TRIGGER fail BEFORE INSERT ON kube_reports.object FOR EACH ROW WHEN (NEW.name = 'fails')
+        EXECUTE FUNCTION public.fail()""",
         user="postgres")
     proxy = own_stack.proxy(flags=["--workers=1"])
     api, path = proxy.api(), path_of(POLR, "ns")

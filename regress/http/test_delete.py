@@ -134,7 +134,8 @@ def test_delete_collection_in_steps(stack, api, ns):
         CREATE FUNCTION public.refuse_delete() RETURNS trigger
             LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION USING ERRCODE = ''40001''; END';
         CREATE TRIGGER refuse_delete BEFORE DELETE ON kube_reports.object FOR EACH ROW
-            WHEN (OLD.namespace = '{ns}' AND OLD.name = 'r550') EXECUTE FUNCTION public.refuse_delete()""", user="postgres")
+            WHEN (OLD.namespace = '{ns}' AND OLD.name = 'r550')
+                EXECUTE FUNCTION public.refuse_delete()""", user="postgres")
     try:
         failure(api.delete(path), 503, "ServiceUnavailable")
         assert len(api.names(POLR, ns)) == 100

@@ -44,7 +44,8 @@ USER_PAGES = ["README.md", *(f"docs/{name}.md"
 FOR_WHOM = """
 SELECT o.name, CASE WHEN 'docs_nobody' = ANY (o.roles) THEN 'everybody'
     WHEN 'docs_namespace' = ANY (o.roles) THEN 'readers'
-        WHEN 'docs_reader' = ANY (o.roles) THEN 'readers of all' WHEN 'docs_admin' = ANY (o.roles) THEN 'administrators' ELSE 'owner' END,
+        WHEN 'docs_reader' = ANY (o.roles) THEN 'readers of all' WHEN 'docs_admin' = ANY (o.roles) THEN 'administrators'
+        ELSE 'owner' END,
     'docs_proxy' = ANY (o.roles)
 FROM (SELECT p.proname AS name, ARRAY(SELECT r.rolname FROM role r
     WHERE has_function_privilege(r.rolname, p.oid, 'EXECUTE')) AS roles

@@ -247,8 +247,10 @@ def many(store):
     store.stack.database.psql(f"""
         SELECT kube_reports.create_report('{store.stack.cluster}',
             jsonb_build_object('apiVersion', 'wgpolicyk8s.io/v1alpha2', 'kind', 'PolicyReport',
-            'metadata', jsonb_build_object('name', 'many-' || n, 'namespace', 'many'), 'results', (SELECT jsonb_agg(jsonb_build_object('policy', 'p' || i,
-            'source', 'many', 'result', 'fail', 'message', repeat('m', 600), 'rule', 'r' || n)) FROM generate_series(1, 100) i))::kube_reports.report)
+            'metadata', jsonb_build_object('name', 'many-' || n, 'namespace', 'many'), 'results',
+            (SELECT jsonb_agg(jsonb_build_object('policy', 'p' || i,
+            'source', 'many', 'result', 'fail', 'message', repeat('m', 600), 'rule', 'r' || n))
+            FROM generate_series(1, 100) i))::kube_reports.report)
         FROM generate_series(1, 60) n""")
     store.stack.database.derive()
     # The results of a large report before it may still follow, and events go out in the order of versions.

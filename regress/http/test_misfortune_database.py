@@ -118,7 +118,8 @@ def test_a_client_that_goes(own_stack, ns):
     api.create(POLR, report("r"), ns)
     # Long work, as far as the database knows.
     own_stack.database.psql("""
-        ALTER FUNCTION kube_reports_internal.api_list(uuid, text, text, kube_reports_internal.caller) RENAME TO api_list_at_once;
+        ALTER FUNCTION kube_reports_internal.api_list(uuid, text, text, kube_reports_internal.caller)
+            RENAME TO api_list_at_once;
         CREATE FUNCTION kube_reports_internal.api_list(cluster uuid, request text, cursor text,
             OUT code integer, OUT content_type text,
             OUT retry_after integer, OUT warnings text[], OUT body bytea, OUT next_cursor text, OUT envelope text,
@@ -127,7 +128,8 @@ def test_a_client_that_goes(own_stack, ns):
         BEGIN
             PERFORM pg_sleep(60);
         END $$;
-        GRANT EXECUTE ON FUNCTION kube_reports_internal.api_list(uuid, text, text) TO kube_reports_proxy""", user="postgres")
+        GRANT EXECUTE ON FUNCTION kube_reports_internal.api_list(uuid, text, text)
+            TO kube_reports_proxy""", user="postgres")
 
     def sleeping():
         return own_stack.database.psql("SELECT pid FROM pg_stat_activity WHERE wait_event = 'PgSleep'",

@@ -142,10 +142,12 @@ def compare(database, name="kube_reports"):
     stored = rows_of("""
         SELECT r.origin, r.key, r.cluster_id, r.namespace, g.name AS report, k.source, k.policy, k.rule,
             k.severity, r.status, s.kind,
-            s.namespace AS subject_namespace, s.name AS subject, d.message, d.properties, r.score, r.first_seen, r.since, r.native_status
+            s.namespace AS subject_namespace, s.name AS subject, d.message, d.properties,
+            r.score, r.first_seen, r.since, r.native_status
         FROM kube_reports_internal.result r JOIN kube_reports_internal.origin g ON g.id = r.origin
             JOIN kube_reports_internal.criterion k ON k.id = r.criterion
-            JOIN kube_reports_internal.subject s ON s.id = r.subject JOIN kube_reports_internal.detail d ON d.id = r.detail""")
+            JOIN kube_reports_internal.subject s ON s.id = r.subject
+            JOIN kube_reports_internal.detail d ON d.id = r.detail""")
     found = collections.Counter(
         (row["cluster_id"], row["namespace"], row["report"], row["source"], row["policy"], row["rule"], row["severity"],
          row["status"], row["kind"],
@@ -169,8 +171,10 @@ def compare(database, name="kube_reports"):
              status): row["counts"][status]
             for row in rows_of("""
                 SELECT p.cluster_id, p.namespace, k.source, k.policy, k.severity,
-                    json_build_object('p', sum(p.pass), 'w', sum(p.warn), 'f', sum(p.fail), 'e', sum(p.error), 's', sum(p.skip)) AS counts
-                FROM kube_reports_internal.visible_policy p JOIN kube_reports_internal.criterion k ON k.id = p.criterion GROUP BY 1, 2, 3, 4, 5""")
+                    json_build_object('p', sum(p.pass), 'w', sum(p.warn), 'f', sum(p.fail), 'e', sum(p.error),
+                        's', sum(p.skip)) AS counts
+                FROM kube_reports_internal.visible_policy p JOIN kube_reports_internal.criterion k ON k.id = p.criterion
+                GROUP BY 1, 2, 3, 4, 5""")
             for status in row["counts"] if row["counts"][status] != 0} == dict(policies)
 
     # Played again from the beginning, history ends where the results are; its times are theirs.
@@ -302,8 +306,8 @@ COUNTED_WRITE = """
             WHERE c.name = 'c' || writer / 2 AND v.odd = writer % 2)
         SELECT kube_reports.create_report(t.uid, jsonb_build_object('apiVersion', t.api, 'kind', t.kind,
                 'metadata', jsonb_build_object('namespace', 'ns', 'name', t.name),
-                'results', (SELECT jsonb_agg(jsonb_build_object('policy', p, 'rule', 'r', 'source', 's', 'result', 'fail', 'timestamp',
-                        '{"seconds": 1700000000, "nanos": 0}'::jsonb) ORDER BY random())
+                'results', (SELECT jsonb_agg(jsonb_build_object('policy', p, 'rule', 'r', 'source', 's', 'result', 'fail',
+                        'timestamp', '{"seconds": 1700000000, "nanos": 0}'::jsonb) ORDER BY random())
                     FROM unnest(ARRAY['p0', 'p1', 'p2', first || '1', first || '2']) p))::text::kube_reports.report)
                         FROM target t
         UNION ALL

@@ -374,7 +374,8 @@ def test_saturation(own_stack, ns):
     blocker.cursor().execute("SELECT pg_advisory_xact_lock(4711)")
     # Gets that take as long as the test wants; a lock would not be waited for so long.
     own_stack.database.psql("""
-        ALTER FUNCTION kube_reports_internal.api_get(uuid, text, kube_reports_internal.caller) RENAME TO api_get_at_once;
+        ALTER FUNCTION kube_reports_internal.api_get(uuid, text, kube_reports_internal.caller)
+            RENAME TO api_get_at_once;
         CREATE FUNCTION kube_reports_internal.api_get(cluster uuid, request text,
             OUT code integer, OUT content_type text,
             OUT retry_after integer, OUT warnings text[], OUT body bytea)
@@ -438,7 +439,8 @@ def test_lists_starve_nobody(own_stack, ns):
     blocker = psycopg2.connect(own_stack.database.connection("postgres"))
     blocker.cursor().execute("SELECT pg_advisory_xact_lock(4711)")
     own_stack.database.psql("""
-        ALTER FUNCTION kube_reports_internal.api_list(uuid, text, text, kube_reports_internal.caller) RENAME TO api_list_at_once;
+        ALTER FUNCTION kube_reports_internal.api_list(uuid, text, text, kube_reports_internal.caller)
+            RENAME TO api_list_at_once;
         CREATE FUNCTION kube_reports_internal.api_list(cluster uuid, request text, cursor text,
             OUT code integer, OUT content_type text,
             OUT retry_after integer, OUT warnings text[], OUT body bytea, OUT next_cursor text, OUT envelope text,
@@ -450,7 +452,8 @@ def test_lists_starve_nobody(own_stack, ns):
             RETURN QUERY SELECT l.* FROM kube_reports_internal.api_list_at_once(cluster, request, cursor) l;
         END $$;
         REVOKE ALL ON FUNCTION kube_reports_internal.api_list(uuid, text, text) FROM PUBLIC;
-        GRANT EXECUTE ON FUNCTION kube_reports_internal.api_list(uuid, text, text) TO kube_reports_proxy""", user="postgres")
+        GRANT EXECUTE ON FUNCTION kube_reports_internal.api_list(uuid, text, text)
+            TO kube_reports_proxy""", user="postgres")
     lists = [api.connect(60) for _ in range(50)]
     for connection in lists:
         connection.request("GET", path)

@@ -327,7 +327,8 @@ def test_late_bookmark(own_stack, ns):
     blocker = psycopg2.connect(own_stack.database.connection("postgres"))
     blocker.cursor().execute("SELECT pg_advisory_xact_lock(4711)")
     own_stack.database.psql("""
-        ALTER FUNCTION kube_reports_internal.api_bookmark(uuid, integer, bigint, text, kube_reports_internal.caller) RENAME TO api_bookmark_at_once;
+        ALTER FUNCTION kube_reports_internal.api_bookmark(uuid, integer, bigint, text, kube_reports_internal.caller)
+            RENAME TO api_bookmark_at_once;
         CREATE FUNCTION kube_reports_internal.api_bookmark(cluster uuid, lane integer, version bigint,
             representation text) RETURNS bytea
         LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -336,7 +337,8 @@ def test_late_bookmark(own_stack, ns):
             RETURN kube_reports_internal.api_bookmark_at_once(cluster, lane, version, representation);
         END $$;
         REVOKE ALL ON FUNCTION kube_reports_internal.api_bookmark(uuid, integer, bigint, text) FROM PUBLIC;
-        GRANT EXECUTE ON FUNCTION kube_reports_internal.api_bookmark(uuid, integer, bigint, text) TO kube_reports_proxy""", user="postgres")
+        GRANT EXECUTE ON FUNCTION kube_reports_internal.api_bookmark(uuid, integer, bigint, text)
+            TO kube_reports_proxy""", user="postgres")
     with api.watch(path, resourceVersion=version_of(api, ns), timeoutSeconds=6, allowWatchBookmarks="true") as watch:
         until(lambda: own_stack.database.psql("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'",
                                               user="postgres") == "1",
@@ -433,7 +435,8 @@ def test_owner_changes_by_sql(stack, watching, ns):
         kind, added = watch.event()
         assert kind == "ADDED" and added["metadata"]["name"] == "r1"
         stack.database.psql(f"""UPDATE kube_reports.object
-            SET body = jsonb_set(body::jsonb, '{{summary,pass}}', '42')::kube_reports.report WHERE namespace = '{ns}'""")
+            SET body = jsonb_set(body::jsonb, '{{summary,pass}}', '42')::kube_reports.report
+            WHERE namespace = '{ns}'""")
         kind, modified = watch.event()
         assert kind == "MODIFIED" and modified["summary"]["pass"] == 42
         assert int(modified["metadata"]["resourceVersion"]) > int(added["metadata"]["resourceVersion"])

@@ -221,7 +221,8 @@ def known_values(connection):
     for name, column, column_type in query(connection, """
             SELECT format_type(c.reltype, NULL), a.attname, format_type(a.atttypid, NULL) FROM pg_class c
                 JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-            WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) AND c.relkind IN ('r', 'c', 'v') ORDER BY c.oid, a.attnum"""):
+            WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)
+                AND c.relkind IN ('r', 'c', 'v') ORDER BY c.oid, a.attnum"""):
         composites.setdefault(name, []).append((column, column_type))
     return {
         "composites": composites,
@@ -390,8 +391,10 @@ class Fuzzer:
     def altered(self):
         """The C functions, called with NULLs whatever they are declared."""
         targets = routines(self.connection, "AND l.lanname = 'c'")
-        for signature, in query(self.connection, """SELECT p.oid::regprocedure::text FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang
-                WHERE p.pronamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) AND l.lanname = 'c' AND p.proisstrict"""):
+        for signature, in query(self.connection, """SELECT p.oid::regprocedure::text
+                FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang
+                WHERE p.pronamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)
+                    AND l.lanname = 'c' AND p.proisstrict"""):
             self.cursor.execute(f"ALTER FUNCTION {signature} CALLED ON NULL INPUT")
         self.nulls(targets)
         self.binary_input(20)

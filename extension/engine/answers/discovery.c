@@ -229,7 +229,8 @@ add_aggregated(Builder *builder, const char *path, bool with_groups)
 					  "\"metadata\":{},\"items\":[", versions[i]);
 		if (!with_groups)
 			strbuf_puts(&buf,
-						"{\"metadata\":{\"name\":\"\"},\"versions\":[{\"version\":\"v1\",\"freshness\":\"Current\",\"resources\":[]}]}");
+						"{\"metadata\":{\"name\":\"\"},\"versions\":[{\"version\":\"v1\",\"freshness\":\"Current\","
+						"\"resources\":[]}]}");
 		while (with_groups && next_group(builder, &group))
 		{
 			if (group.first > builder->resources)

@@ -265,7 +265,8 @@ static bool
 coerce_field(Coercion *coercion, JsonNode *node, const FieldShape *shape, const CoercedField *field, bool *drop)
 {
 	*drop = node->kind == JSON_KIND_NULL || shape->kind == FIELD_DROPPED;
-	if (node->kind != JSON_KIND_NULL && node->kind != JSON_KIND_STRING && shape->kind == FIELD_DROPPED && shape->go_type != NULL)
+	if (node->kind != JSON_KIND_NULL && node->kind != JSON_KIND_STRING && shape->kind == FIELD_DROPPED &&
+		shape->go_type != NULL)
 		return wrong_type(coercion, json_go_kind_name(node->kind), field, shape->go_type);
 	if (*drop)
 		return true;
