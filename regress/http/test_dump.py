@@ -8,7 +8,7 @@ import json
 import pytest
 
 from client import CPOLR, POLR, expired, failure, path_of, report, run
-from conftest import Database, Proxy
+from conftest import VARIANT, Database, Proxy
 from test_types import CRD, VULN, vulnerability_report
 
 SECOND_CLUSTER = "22222222-2222-4222-8222-222222222222"
@@ -124,6 +124,7 @@ def source(stack, tmp_path_factory):
                   "::kube_reports.report)")
     database.psql(f"SELECT kube_reports.create_report('{SECOND_CLUSTER}', "
                   f"'{json.dumps(report('there', 'dump'))}'::kube_reports.report)")
+    database.derive()
     directory = tmp_path_factory.mktemp("dump")
     dumps = {"plain": str(directory / "plain.sql"), "custom": str(directory / "custom.dump"),
              "parallel": str(directory / "parallel")}
@@ -235,8 +236,9 @@ def test_dump_of_a_restored_database(source, other_server, tmp_path):
         assert other_server.psql("SELECT restore_pending FROM kube_reports.status", database=name) == "t"
     base = int(other_server.psql("SELECT kube_reports.after_restore()", database="second_copy"))
     assert base > newest(stack.database)
+    # In the SQL variant a proxy's upkeep makes the results.
     assert other_server.psql("SELECT restore_pending, results_pending FROM kube_reports.status",
-                             database="second_copy") == "f|f"
+                             database="second_copy") == ("f|t" if VARIANT == "sql" else "f|f")
     settle_results(other_server, "second_copy")
     settle_results(stack.database)
     assert other_server.psql(DERIVED, database="second_copy") == stack.database.psql(DERIVED)

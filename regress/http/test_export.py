@@ -42,7 +42,10 @@ class Store:
 
     def put(self, resource, name, namespace, results):
         self.documents[resource, namespace, name] = self.api.put_report(resource, name, namespace, results)
-        # Those of a large report follow.
+        self.wait_for_results()
+
+    def wait_for_results(self):
+        """Those of a large report follow, and all in the SQL variant."""
         until(lambda: self.stack.database.psql("SELECT count(*) FROM kube_reports_internal.result_pending") == "0", 60,
               "the results")
 
@@ -356,6 +359,7 @@ def test_nothing_is_skipped_by_an_open_transaction(store):
     assert store.events(after=last) == [], "an event was told although one before it may still come"
     connection.commit()
     connection.close()
+    store.wait_for_results()
     assert [event["policy"] for event in store.events(after=last)] == ["of-the-open", "of-the-later"]
     store.drop(CPOLR, "later", None)
 
