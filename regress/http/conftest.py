@@ -142,17 +142,24 @@ class Database:
         return done.out.strip() if check else done
 
     def derive(self, database="kube_reports"):
-        """Makes all results that wait: in the SQL variant they wait for the upkeep of a proxy, which is run here."""
+        """
+        Makes all results that wait: in the SQL variant they wait for the upkeep of a proxy, which is run here.  It folds
+        no deltas meanwhile: tests move the days of those that they have just made.
+        """
         waiting = "SELECT results_pending FROM kube_reports.status"
         if VARIANT != "sql" or self.psql(waiting, database=database) == "f":
             return
         cluster = self.psql("SELECT uid FROM kube_reports.cluster ORDER BY id LIMIT 1", database=database)
+        folding = psycopg2.connect(self.connection(database=database))
+        folding.cursor().execute("SELECT pg_advisory_lock(kube_reports_internal.lock_class(), "
+                                 "kube_reports_internal.folding_lock())")
         proxy = Proxy(self, cluster, own_certificates(f"{self.directory}/pki-derive"),
-                      connection=self.connection(database=database))
+                      connection=self.connection(database=database), flags=["--cluster-name="])
         try:
             until(lambda: self.psql(waiting, database=database) == "f", 120, "results by a proxy's upkeep")
         finally:
             proxy.stop()
+            folding.close()
 
     def pgbench(self, script, *options):
         """Runs a file of SQL again and again; what pgbench prints."""

@@ -374,6 +374,7 @@ def test_empty_and_tiny(world, show):
         world.database.psql(f"""SELECT kube_reports.create_report('{uid}', {sql_text({
             "apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport", "metadata": {"name": name, "namespace": "one"},
             "results": [{"policy": "only", "result": status, "source": "s"}]})}) IS NULL""", database=database)
+        world.database.derive(database)
     world.database.psql(f"SELECT kube_reports.register_cluster('{uid}', 'one')", database=database)
     for name, status, shown, said, arguments in (("a", "skip", "–", "Nothing counts towards a score.", "'{}'::jsonb"),
                                                  ("b", "pass", "100%", "Every policy passes.", "'{ }'"),
@@ -408,6 +409,7 @@ def test_hostile(world, show):
             "results": [{"policy": text, "rule": text, "source": text, "category": text, "result": "fail", "severity": "high", "message": text},
                         {"policy": "CVE-" + text, "source": "Trivy Vulnerability", "result": "fail", "severity": "critical",
                          "properties": {"score": "9.9", "resource": text, "installedVersion": text, "fixedVersion": text}}]})))}) IS NULL""", database=database)
+    world.database.derive(database)
     # A namespace that no API would take.
     for table in ("rollup", "rollup_policy", "rollup_delta"):
         world.database.psql(f"UPDATE kube_reports_internal.{table} SET namespace = '<script>pwned</script>'",
@@ -453,6 +455,7 @@ def test_scores_of_any_size(world, show):
         "apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport", "metadata": {"name": "a", "namespace": "one"},
         "results": [{"policy": policy, "source": "Trivy Vulnerability", "result": "fail", "severity": "critical", "properties": {"score": score}}
                     for policy, score in scores.items()]})})""", database=database)
+    world.database.derive(database)
     browser = show(world.page(database=database), 390)
     assert browser.run(MISFITS) == []
     assert browser.run("return Array.from(document.querySelectorAll('.badge.critical'), b => b.textContent)") == [
@@ -470,6 +473,7 @@ def test_size_is_bounded(world):
                 jsonb_build_object('results', (SELECT jsonb_agg(jsonb_build_object('source', 's' || p % 7, 'policy', CASE WHEN p % 2 = 0 THEN 'CVE-' ELSE 'policy-' END || p, 'result', 'fail'))
                     FROM generate_series(1, 60) p))::kube_reports.report
             FROM generate_series(1, 14) n JOIN kube_reports.cluster c ON c.name = 'cluster-' || n, kube_reports.resource_type t WHERE t.kind = 'PolicyReport'""", database=database)
+    world.database.derive(database)
     told = world.dashboard(database=database)
     assert [len(told["top_" + kind])
             for kind in ("policies", "namespaces", "clusters",
