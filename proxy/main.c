@@ -237,7 +237,12 @@ static const HttpListener api_listener = {
 	.cancel_head = head_question_cancel,
 };
 static const HttpListener plain_listener = {.on_request = health_request};
-static const HttpListener forward_listener = {.tls = true, .on_request = forward_request};
+static const HttpListener forward_listener = {
+	.tls = true,
+	.on_request = forward_request,
+	.ask_head = forward_ask_head,
+	.cancel_head = forward_cancel_head,
+};
 
 static void
 begin_child(int index, pid_t parent)

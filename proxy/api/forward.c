@@ -9,9 +9,11 @@
  * kube-apiserver.  The database knows the credentials, and which cluster each
  * belongs to.
  *
- * A credential is looked up before the body goes to the database, so that a
- * stranger costs the database a brief read.  The statement that stores the
- * body looks it up again.
+ * A credential is looked up at the end of the head, before the body is read, so
+ * that a stranger costs a brief read of the database and no memory.  What
+ * follows on the connection is trusted to be read; each request is looked up
+ * again before its body goes to the database, and by the statement that stores
+ * the body.
  *
  *-------------------------------------------------------------------------
  */
@@ -35,14 +37,29 @@
 /* How many times larger than the limit of a body an unpacked body may be. */
 #define GROWTH 4
 #define LOG_INTERVAL 5000		/* of refusals, in milliseconds */
+#define HEAD_TIMEOUT_MS 10000	/* of the look-up at the end of a head */
+
+typedef struct Credential
+{
+	const char *kind;			/* a literal */
+	const char *text;			/* in the arena of the request or of the question */
+} Credential;
 
 typedef struct Forward
 {
 	const char *what;			/* results, objects or sync; a literal */
-	const char *kind;			/* of the credential; a literal */
-	const char *credential;
+	Credential	credential;
 	bool		gzip;
 } Forward;
+
+/* What http/ knows as a HeadQuestion. */
+typedef struct SenderQuestion
+{
+	Arena		arena;
+	PgCall	   *call;
+	void		(*told) (void *state, HeadVerdict verdict);
+	void	   *state;
+} SenderQuestion;
 
 /* ---------- the credential ---------- */
 
@@ -75,37 +92,109 @@ log_refusal(const char *why)
 
 /* A token counts before a certificate: a sender that has both is rotating to the token. */
 static bool
-read_credential(Exchange *exchange, Forward *forward)
+read_credential(Arena *arena, ClientCertificate *peer, const char *authorization, Credential *credential)
 {
-	const char *authorization = http_header(exchange->http, "authorization");
 	const char *why = "it has no credentials";
-	const char *token = NULL;
 	bool		spaced;
 
 	if (authorization != NULL)
 	{
-		token = bearer_token(&exchange->arena, authorization, &spaced);
+		const char *token = bearer_token(arena, authorization, &spaced);
+
 		if (token == NULL)
 		{
 			log_refusal("its header Authorization has no bearer token");
 			return false;
 		}
-		forward->kind = "token";
-		forward->credential = token_hash(&exchange->arena, token);
+		*credential = (Credential) {"token", token_hash(arena, token)};
 		return true;
 	}
-	forward->kind = "certificate";
-	if (client_certificate_sender(http_peer(exchange->http), &exchange->arena, &forward->credential, &why) ==
-		CERTIFICATE_TRUSTED)
+	credential->kind = "certificate";
+	if (client_certificate_sender(peer, arena, &credential->text, &why) == CERTIFICATE_TRUSTED)
 		return true;
 	log_refusal(why);
 	return false;
+}
+
+/* The call that looks a credential up: its row has the name of the sender, null for a stranger. */
+static PgCall *
+sender_call(const Credential *credential)
+{
+	PgCall	   *call = pg_call_new(PG_FORWARD_SENDER);
+
+	pg_add_text(call, credential->kind);
+	pg_add_text(call, credential->text);
+	return call;
+}
+
+static void
+log_stranger(void)
+{
+	log_refusal("its credential is unknown or has expired");
 }
 
 static void
 answer_unauthorized(Exchange *exchange)
 {
 	reply_status(exchange, 401, "Unauthorized", "Unauthorized", NULL);
+}
+
+/* ---------- the head ---------- */
+
+static void
+free_question(SenderQuestion *question)
+{
+	arena_free(&question->arena);
+	free(question);
+}
+
+/* Without an answer of the database the request goes on, within the limit of held bodies, and is answered as any. */
+static void
+looked_up(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
+{
+	SenderQuestion *question = state;
+	HeadVerdict verdict = HEAD_STRANGER;
+
+	if (outcome == PG_OK)
+	{
+		verdict = pg_is_null(result, 0, 0) ? HEAD_UNAUTHORIZED : HEAD_KNOWN;
+		pg_result_free(result);
+	}
+	if (verdict == HEAD_UNAUTHORIZED)
+		log_stranger();
+	question->told(question->state, verdict);
+	free_question(question);
+}
+
+HeadQuestion *
+forward_ask_head(struct ClientCertificate *peer, const char *authorization, HeadVerdict *verdict,
+				 void (*told) (void *state, HeadVerdict verdict), void *state)
+{
+	/* freed by looked_up() or forward_cancel_head() */
+	SenderQuestion *question = allocate(sizeof(SenderQuestion));
+	Credential	credential;
+
+	arena_init(&question->arena);
+	if (!read_credential(&question->arena, peer, authorization, &credential))
+	{
+		*verdict = HEAD_UNAUTHORIZED;
+		free_question(question);
+		return NULL;
+	}
+	question->told = told;
+	question->state = state;
+	question->call = sender_call(&credential);
+	pg_send(question->call, false, HEAD_TIMEOUT_MS, looked_up, question);
+	return (HeadQuestion *) question;
+}
+
+void
+forward_cancel_head(HeadQuestion *asked)
+{
+	SenderQuestion *question = (SenderQuestion *) asked;
+
+	pg_cancel(question->call);
+	free_question(question);
 }
 
 /* ---------- the body ---------- */
@@ -117,8 +206,8 @@ store(Exchange *exchange)
 	PgCall	   *call = pg_call_new(PG_FORWARD);
 
 	pg_add_text(call, forward->what);
-	pg_add_text(call, forward->kind);
-	pg_add_text(call, forward->credential);
+	pg_add_text(call, forward->credential.kind);
+	pg_add_text(call, forward->credential.text);
 	pg_add_bytes(call, exchange->body.bytes, exchange->body.len);
 	exchange->call = call;
 	pg_send(call, false, exchange_time_left(exchange), reply_with_result, exchange);
@@ -202,7 +291,7 @@ known(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 	pg_result_free(result);
 	if (name == NULL)
 	{
-		log_refusal("its credential is unknown or has expired");
+		log_stranger();
 		answer_unauthorized(exchange);
 		return;
 	}
@@ -264,7 +353,8 @@ read_head(Exchange *exchange, Forward *forward)
 	else if (encoding != NULL && !forward->gzip && strcasecmp(encoding, "identity") != 0)
 		reply_status(exchange, 415, "UnsupportedMediaType", "the body of the request may be compressed with gzip only",
 					 NULL);
-	else if (!read_credential(exchange, forward))
+	else if (!read_credential(&exchange->arena, http_peer(exchange->http),
+							  http_header(exchange->http, "authorization"), &forward->credential))
 		answer_unauthorized(exchange);
 	else
 		return true;
@@ -281,7 +371,6 @@ forward_request(HttpRequest *request)
 {
 	Exchange   *exchange = exchange_open(request);
 	Forward    *forward;
-	PgCall	   *call;
 
 	if (exchange == NULL)
 		return;
@@ -296,9 +385,6 @@ forward_request(HttpRequest *request)
 	if (!read_head(exchange, forward))
 		return;
 	exchange_hold(exchange, forward, let_go, NULL);
-	call = pg_call_new(PG_FORWARD_SENDER);
-	pg_add_text(call, forward->kind);
-	pg_add_text(call, forward->credential);
-	exchange->call = call;
-	pg_send(call, false, exchange_time_left(exchange), known, exchange);
+	exchange->call = sender_call(&forward->credential);
+	pg_send(exchange->call, false, exchange_time_left(exchange), known, exchange);
 }

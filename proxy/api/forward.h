@@ -8,7 +8,15 @@
 #ifndef FORWARD_H
 #define FORWARD_H
 
-#include "http/http.h"
+#include "http/server.h"
+
+/*
+ * Looks up, at the end of a head with a body, whether the database knows the sender (HttpListener.ask_head).  Unknown
+ * senders get 401 before their body is read.
+ */
+extern HeadQuestion *forward_ask_head(struct ClientCertificate *peer, const char *authorization, HeadVerdict *verdict,
+									  void (*told) (void *state, HeadVerdict verdict), void *state);
+extern void forward_cancel_head(HeadQuestion *asked);
 
 /* Handles a request at --forward-port. */
 extern void forward_request(HttpRequest *request);

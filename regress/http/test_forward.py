@@ -317,6 +317,25 @@ def test_tokens(receiver):
                                                "FROM kube_reports_internal.sender_credential s")
 
 
+@pytest.mark.parametrize("credential", [None, "Bearer x", "Basic x", "stale"])
+def test_strangers_send_no_body(receiver, credential):
+    """A credential that is of no use is refused at the end of the head: the proxy holds no body of a stranger"""
+    if credential == "stale":
+        _, token = receiver.add("stale")
+        assert receiver.database.psql("SELECT kube_reports.remove_sender('stale')") == "t"
+        credential = f"Bearer {token}"
+    connection = Api(receiver.port, f"{receiver.pki}/ca.crt").connect(10)
+    with contextlib.closing(connection):
+        connection.putrequest("POST", "/v1/forward/results")
+        connection.putheader("Content-Type", "application/json")
+        connection.putheader("Content-Length", "1000000")
+        if credential is not None:
+            connection.putheader("Authorization", credential)
+        connection.endheaders()
+        answer = connection.getresponse()
+        assert answer.status == 401 and json.loads(answer.read())["reason"] == "Unauthorized"
+
+
 def test_role_without_ingest(receiver):
     _, token = receiver.add("no-ingest")
     receiver.database.psql("SELECT kube_reports.revoke_ingest('kube_reports_proxy')")
