@@ -4,6 +4,9 @@
 -- A bearer token or a client certificate identifies a sender.  The credential
 -- alone decides for which cluster the sender writes.  Only the SHA-256 of a
 -- token is stored, so the token cannot be read here.
+--
+-- The last two parts are for proxies: what a sender is told of a wrong request,
+-- and whether a credential is known.
 
 CREATE FUNCTION kube_reports_internal.check_credential(token_sha256 text, certificate text, valid_until timestamptz)
 	RETURNS void
@@ -166,3 +169,73 @@ END;
 COMMENT ON FUNCTION kube_reports.revoke_ingest(name)
 	IS 'stops the proxies of a role from storing what senders forward; they continue to serve their cluster. False '
 		'when the role had no grant_ingest()';
+
+---- refusals ----
+
+CREATE TYPE kube_reports_internal.refusal AS (
+	place		text,
+	message		text
+);
+COMMENT ON TYPE kube_reports_internal.refusal
+	IS 'what is wrong in a forwarded document; place: a JSON pointer';
+
+CREATE FUNCTION kube_reports_internal.forward_refusal(code integer, reason text, message text,
+	refusals kube_reports_internal.refusal[] DEFAULT '{}') RETURNS bytea
+LANGUAGE sql IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT kube_reports_internal.status_document(code, reason, message,
+		CASE WHEN refusals <> '{}' THEN jsonb_build_object('causes', (SELECT jsonb_agg(jsonb_build_object(
+			'reason', 'FieldValueInvalid', 'message', r.message, 'field', r.place) ORDER BY r.position)
+			FROM unnest(refusals) WITH ORDINALITY r(place, message, position) WHERE r.position <= 1000)) END)
+$$;
+COMMENT ON FUNCTION kube_reports_internal.forward_refusal(integer, text, text, kube_reports_internal.refusal[])
+	IS 'a Status with a cause for each refusal, at most 1000';
+
+---- credentials ----
+
+CREATE FUNCTION kube_reports_internal.known_sender(kind text, credential text, OUT cluster_id integer,
+	OUT cluster uuid, OUT cluster_name text, OUT name text)
+	RETURNS SETOF record
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	SELECT c.id, c.uid, coalesce(nullif(c.name, ''), c.extra_metadata->>'clusterName', ''), s.name
+	FROM kube_reports_internal.sender_credential s JOIN kube_reports.cluster c ON c.id = s.cluster_id
+	WHERE s.kind = $1 AND s.credential = $2 AND s.expires_at > now() AND NOT c.removing;
+END;
+COMMENT ON FUNCTION kube_reports_internal.known_sender(text, text)
+	IS 'the sender of a credential and its cluster; none: it is not known, has expired, or the cluster is being '
+		'removed';
+
+CREATE FUNCTION kube_reports_internal.require_ingest(cluster uuid, caller kube_reports_internal.caller) RETURNS void
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	proven		text := kube_reports_internal.proven_role(caller);
+BEGIN
+	PERFORM kube_reports_internal.require_service(cluster, caller);
+	IF NOT EXISTS (SELECT FROM kube_reports_internal.ingest_role i WHERE i.role = proven)
+		AND NOT has_table_privilege(proven, 'kube_reports.object', 'UPDATE') THEN
+		RAISE EXCEPTION 'role "%" may not take what senders forward', proven
+			USING ERRCODE = 'insufficient_privilege',
+				HINT = format('The owner grants it: SELECT kube_reports.grant_ingest(%L)', proven);
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.require_ingest(uuid, kube_reports_internal.caller)
+	IS 'nothing, if a caller may write for the clusters of senders. Raises 42501 otherwise';
+
+-- Asked before the body of a request goes to the database.
+CREATE FUNCTION kube_reports_internal.api_forward_sender(cluster uuid, kind text, credential text,
+		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(), OUT name text)
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM kube_reports_internal.require_ingest(cluster, caller);
+	name := (SELECT s.name FROM kube_reports_internal.known_sender(kind, credential) s);
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.api_forward_sender(uuid, text, text, kube_reports_internal.caller)
+	IS 'the name of the sender that has a credential; null: nobody has it';

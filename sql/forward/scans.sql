@@ -1,0 +1,457 @@
+-- scans.sql
+--	  Forwarded results of scans, as reports.
+--
+-- Results of a scan become ClusterReports of openreports.io: one for each
+-- subject and each of 32 groups of rules.  A batch rewrites only the reports
+-- of its rules, and one report has few results whatever the size of the scan.
+
+CREATE FUNCTION kube_reports_internal.result_key(subject text, kind text, rule text) RETURNS bigint
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT ('x' || encode(substr(sha256(convert_to(concat_ws(E'\n', subject, kind, rule), 'UTF8')), 1, 8), 'hex'))
+		::bit(64)::bigint;
+END;
+COMMENT ON FUNCTION kube_reports_internal.result_key(text, text, text)
+	IS 'tells the results of a scan apart, the same in every run';
+
+CREATE FUNCTION kube_reports_internal.rule_group(rule text) RETURNS text
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT lpad(to_hex(get_byte(sha256(convert_to(rule, 'UTF8')), 0) % 32), 2, '0');
+END;
+COMMENT ON FUNCTION kube_reports_internal.rule_group(text) IS 'which of the 32 reports of a subject has a rule';
+
+CREATE FUNCTION kube_reports_internal.scan_report_name(scan text, subject text, kind text, rule text) RETURNS text
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT replace(scan, '_', '-') || '.'
+		|| encode(substr(sha256(convert_to(concat_ws(E'\n', scan, subject, kind), 'UTF8')), 1, 8), 'hex') || '.'
+		|| kube_reports_internal.rule_group(rule);
+END;
+COMMENT ON FUNCTION kube_reports_internal.scan_report_name(text, text, text, text)
+	IS 'the name of the ClusterReport that has the result of a rule for a subject';
+
+CREATE FUNCTION kube_reports_internal.scan_label(scan text) RETURNS text
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT 'forward.kube-reports.io/scan=' || scan;
+END;
+COMMENT ON FUNCTION kube_reports_internal.scan_label(text)
+	IS 'the search term of the label that all reports of a scan have';
+
+CREATE FUNCTION kube_reports_internal.check_results(document jsonb) RETURNS kube_reports_internal.refusal[]
+LANGUAGE sql IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+	WITH scalar(place, message, good) AS (
+		VALUES ('/assessmentId', 'must be a text of 1 to 253 characters',
+				coalesce(length(document->>'assessmentId') BETWEEN 1 AND 253, false)),
+			('/apiVersion', 'must be "forward/v1"', document->>'apiVersion' IS NOT DISTINCT FROM 'forward/v1'),
+			('/seq', 'must be an integer from 1 to 9999',
+				coalesce(jsonb_typeof(document->'seq') = 'number' AND document->>'seq' ~ '^[1-9][0-9]{0,3}$', false)),
+			('/last', 'must be true or false', coalesce(jsonb_typeof(document->'last') = 'boolean', true)),
+			('/prune', 'must be "scan" or absent', coalesce(document->>'prune' = 'scan', true)),
+			('/scan/name', 'must be a name of 1 to 63 lower-case letters, digits, dots, hyphens and underscores',
+				coalesce(document#>>'{scan,name}' ~ '^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$', false)),
+			('/results', 'must be an array', coalesce(jsonb_typeof(document->'results') = 'array', true)),
+			('/remediations', 'must be an array', coalesce(jsonb_typeof(document->'remediations') = 'array', true))
+	), result AS (
+		SELECT r.value, r.position - 1 AS n
+		FROM jsonb_array_elements(CASE jsonb_typeof(document->'results') WHEN 'array' THEN document->'results'
+			ELSE '[]' END) WITH ORDINALITY r(value, position)
+	), remediation AS (
+		SELECT r.value, r.position - 1 AS n
+		FROM jsonb_array_elements(CASE jsonb_typeof(document->'remediations') WHEN 'array' THEN document->'remediations'
+			ELSE '[]' END) WITH ORDINALITY r(value, position)
+	), wrong(part, n, place, message) AS (
+		SELECT 0, 0, s.place, s.message FROM scalar s WHERE NOT s.good
+		UNION ALL
+		SELECT 1, r.n, '/results/' || r.n || c.field, c.message
+		FROM result r CROSS JOIN LATERAL (VALUES
+			('', 'must be an object', jsonb_typeof(r.value) = 'object'),
+			('/rule', 'must be a text of 1 to 1000 characters',
+				jsonb_typeof(r.value->'rule') = 'string' AND length(r.value->>'rule') BETWEEN 1 AND 1000),
+			('/subject', 'must be a text of at most 253 characters',
+				coalesce(jsonb_typeof(r.value->'subject') = 'string' AND length(r.value->>'subject') <= 253, true)),
+			('/outcome', 'must be PASS, FAIL, INFO, MANUAL, ERROR, NOT-APPLICABLE or INCONSISTENT',
+				r.value->>'outcome' IN ('PASS', 'FAIL', 'INFO', 'MANUAL', 'ERROR', 'NOT-APPLICABLE', 'INCONSISTENT')),
+			('/severity', 'must be unknown, info, low, medium, high or critical',
+				coalesce(r.value->>'severity' IN ('', 'unknown', 'info', 'low', 'medium', 'high', 'critical'), true)),
+			('/extra', 'must be an object of texts', coalesce(jsonb_typeof(r.value->'extra') = 'object'
+				AND NOT EXISTS (SELECT FROM jsonb_each(CASE jsonb_typeof(r.value->'extra') WHEN 'object'
+					THEN r.value->'extra' ELSE '{}' END) x WHERE jsonb_typeof(x.value) <> 'string'), true)))
+				c(field, message, good)
+		WHERE c.good IS NOT TRUE AND (c.field = '' OR jsonb_typeof(r.value) = 'object')
+		UNION ALL
+		SELECT 1, max(r.n), '/results/' || max(r.n),
+			'is the result of a rule and subject that comes before in the batch'
+		FROM result r
+		WHERE jsonb_typeof(r.value) = 'object'
+		GROUP BY r.value->>'rule', r.value->>'subject', r.value#>>'{extra,resourceType}' HAVING count(*) > 1
+		UNION ALL
+		SELECT 2, r.n, '/remediations/' || r.n || c.field, c.message
+		FROM remediation r CROSS JOIN LATERAL (VALUES
+			('', 'must be an object', jsonb_typeof(r.value) = 'object'),
+			('/name', 'must be a text of 1 to 253 characters', length(r.value->>'name') BETWEEN 1 AND 253),
+			('/rule', 'must be a text of 1 to 1000 characters', length(r.value->>'rule') BETWEEN 1 AND 1000),
+			('/applicationState', 'must be a text of at most 63 characters',
+				coalesce(length(r.value->>'applicationState') <= 63, true))) c(field, message, good)
+		WHERE c.good IS NOT TRUE AND (c.field = '' OR jsonb_typeof(r.value) = 'object')
+	)
+	SELECT coalesce(array_agg(ROW(w.place, w.message)::kube_reports_internal.refusal
+		ORDER BY w.part, w.n, w.place), '{}')
+	FROM wrong w
+$$;
+COMMENT ON FUNCTION kube_reports_internal.check_results(jsonb) IS 'everything that is wrong in a batch of results';
+
+CREATE FUNCTION kube_reports_internal.scan_time(document jsonb) RETURNS timestamptz
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	RETURN least(coalesce(document#>>'{scan,endTimestamp}', document#>>'{scan,startTimestamp}')::timestamptz, now());
+EXCEPTION WHEN data_exception THEN
+	RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.scan_time(jsonb)
+	IS 'when a scan ended, or began, not in the future; null when its times are none';
+
+-- A document becomes the words of ComplianceCheckResults, so that results of a cluster whose API is served and those of
+-- a cluster that forwards are the same in views: see results/mappings.sql.
+CREATE FUNCTION kube_reports_internal.scan_result(document jsonb, value jsonb, seconds bigint) RETURNS jsonb
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT jsonb_strip_nulls(jsonb_build_object('source', 'Compliance Operator', 'policy', document#>>'{scan,name}',
+		'rule', value->>'rule', 'category', document#>>'{scan,suite}', 'message', value->>'description',
+		'severity', nullif(nullif(value->>'severity', ''), 'unknown'),
+		'result', CASE value->>'outcome' WHEN 'PASS' THEN 'pass' WHEN 'FAIL' THEN 'fail' WHEN 'ERROR' THEN 'error'
+			WHEN 'INCONSISTENT' THEN 'error' ELSE 'skip' END,
+		'timestamp', jsonb_build_object('nanos', 0, 'seconds', seconds),
+		'properties', (CASE jsonb_typeof(value->'extra') WHEN 'object' THEN value->'extra' ELSE '{}'::jsonb END)
+			|| jsonb_strip_nulls(jsonb_build_object('outcome', value->>'outcome', 'id', value->>'id',
+				'control', value->>'control', 'instructions', value->>'instructions', 'rationale', value->>'rationale',
+				'profile', document#>>'{scan,profile}',
+				'warnings', nullif(nullif(value->>'warnings', '[]'), 'null'),
+				'valuesUsed', nullif(nullif(value->>'valuesUsed', '[]'), 'null')))));
+END;
+
+COMMENT ON FUNCTION kube_reports_internal.scan_result(jsonb, jsonb, bigint)
+	IS 'a forwarded result as one of a report; seconds: when it was found';
+
+CREATE FUNCTION kube_reports_internal.forward_store(cluster uuid, "group" text, version text, resource text,
+	source_versions text[], metadatas text[], bodies text[]) RETURNS bigint
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	refused		text;
+	stored		bigint;
+BEGIN
+	SELECT min(i.reason) FILTER (WHERE i.outcome NOT IN ('imported', 'updated', 'unchanged')),
+			count(*) FILTER (WHERE i.outcome <> 'unchanged') INTO refused, stored
+		FROM kube_reports_internal.api_import(cluster, "group", version, resource, source_versions, metadatas, bodies,
+			true) i;
+	IF refused IS NOT NULL THEN
+		RAISE EXCEPTION 'a report of forwarded results is refused: %', refused USING ERRCODE = 'KR400';
+	END IF;
+	RETURN stored;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.forward_store(uuid, text, text, text, text[], text[], text[])
+	IS 'stores objects of one type as they are, and makes results follow; how many have changed. Raises KR400 when '
+		'one is refused';
+
+CREATE FUNCTION kube_reports_internal.forward_delete(cluster uuid, "group" text, version text, resource text,
+	namespaces text[], names text[], uids text[]) RETURNS bigint
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET jit = off
+AS $$
+DECLARE
+	target		record;
+	newest		bigint;
+	written_at	timestamptz;
+	removed		bigint;
+BEGIN
+	SELECT * INTO target FROM kube_reports_internal.import_target(cluster, "group", version, resource,
+		kube_reports_internal.this_caller());
+	PERFORM kube_reports_internal.lock_store_shared();
+	PERFORM kube_reports_internal.lock_lane(target.lane);
+	newest := kube_reports_internal.lane_version(target.lane);
+	written_at := kube_reports_internal.lane_time(target.lane);
+	PERFORM set_config('kube_reports_internal.api_write', 'on', true);
+	WITH going AS MATERIALIZED (
+		SELECT w.namespace, w.name FROM unnest(namespaces, names, uids) WITH ORDINALITY
+				w(namespace, name, uid, position)
+			CROSS JOIN LATERAL (SELECT o.uid FROM kube_reports.object o
+				WHERE o.cluster_id = target.cluster_id AND o.resource_type = target.type_id
+					AND o.namespace = w.namespace AND o.name = w.name LIMIT 1) o
+			WHERE w.uid IS NULL OR o.uid::text = w.uid
+			ORDER BY w.position
+	), gone AS MATERIALIZED (
+		SELECT kube_reports_internal.import_removal(target.lane, target.cluster_id, target.type_id, written_at,
+			g.namespace, g.name)
+			FROM going g
+	)
+	SELECT count(*) INTO removed FROM gone;
+	DELETE FROM kube_reports_internal.imported i USING unnest(namespaces, names) w(namespace, name)
+		WHERE i.lane = target.lane AND i.namespace = w.namespace AND i.name = w.name;
+	PERFORM set_config('kube_reports_internal.api_write', '', true);
+	PERFORM kube_reports_internal.import_derive(target.lane, target.mapping_id IS NOT NULL, target.aggregated, newest);
+	RETURN removed;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.forward_delete(uuid, text, text, text, text[], text[], text[])
+	IS 'deletes objects of one type, each if it has that uid (null: any), and makes results follow; how many';
+
+CREATE FUNCTION kube_reports_internal.prune_scan(cluster uuid, cluster_id integer, type_id integer, scan text,
+	source_version text, seen bigint[]) RETURNS bigint
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_custom_plan
+SET enable_seqscan = off
+SET jit = off
+AS $$
+DECLARE
+	empty		text[];
+	metadatas	text[];
+	bodies		text[];
+	removed		bigint;
+BEGIN
+	WITH report AS MATERIALIZED (
+		SELECT o.name, o.metadata, o.body, r.kept, r.gone
+		FROM (
+			-- Each document is parsed once.
+			SELECT o.name, o.metadata, o.body::jsonb AS body FROM kube_reports.object o
+			WHERE o.cluster_id = prune_scan.cluster_id AND o.resource_type = type_id AND o.namespace = ''
+				AND o.labels @> ARRAY[kube_reports_internal.scan_label(scan)]
+			OFFSET 0) o CROSS JOIN LATERAL (
+			SELECT jsonb_agg(x.value ORDER BY x.position) FILTER (WHERE x.here) AS kept,
+				count(*) FILTER (WHERE NOT x.here) AS gone
+			FROM (SELECT r.value, r.position, kube_reports_internal.result_key(o.body#>>'{scope,name}',
+					o.body#>>'{scope,kind}', r.value->>'rule') = ANY (seen) AS here
+				FROM jsonb_array_elements(o.body->'results') WITH ORDINALITY r(value, position)) x) r
+	)
+	SELECT array_agg(r.name ORDER BY r.name) FILTER (WHERE r.kept IS NULL),
+			array_agg(r.metadata::text ORDER BY r.name) FILTER (WHERE r.kept IS NOT NULL),
+			array_agg((r.body || jsonb_build_object('results', r.kept, 'summary', (SELECT jsonb_build_object(
+				'error', count(*) FILTER (WHERE k.value->>'result' = 'error'),
+				'fail', count(*) FILTER (WHERE k.value->>'result' = 'fail'),
+				'pass', count(*) FILTER (WHERE k.value->>'result' = 'pass'),
+				'skip', count(*) FILTER (WHERE k.value->>'result' = 'skip'), 'warn', 0)
+				FROM jsonb_array_elements(r.kept) k(value))))::text ORDER BY r.name) FILTER (WHERE r.kept IS NOT NULL),
+			coalesce(sum(r.gone), 0)
+		INTO empty, metadatas, bodies, removed
+		FROM report r WHERE r.gone > 0;
+	IF metadatas IS NOT NULL THEN
+		PERFORM kube_reports_internal.forward_store(cluster, 'openreports.io', 'v1alpha1', 'clusterreports',
+			array_fill(source_version, ARRAY[cardinality(metadatas)]), metadatas, bodies);
+	END IF;
+	IF empty IS NOT NULL THEN
+		PERFORM kube_reports_internal.forward_delete(cluster, 'openreports.io', 'v1alpha1', 'clusterreports',
+			array_fill(''::text, ARRAY[cardinality(empty)]), empty, array_fill(NULL::text, ARRAY[cardinality(empty)]));
+	END IF;
+	RETURN removed;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.prune_scan(uuid, integer, integer, text, text, bigint[])
+	IS 'removes the results of a scan that are not among those seen; how many';
+
+-- A sender invents names of scans.  A scan that has reports keeps its row, by which forward_sync() knows them.
+CREATE FUNCTION kube_reports_internal.allow_scan(cluster_id integer, type_id integer, scan text) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+	max_scans CONSTANT integer := 1000;
+BEGIN
+	IF EXISTS (SELECT FROM kube_reports_internal.forward_assessment a
+			WHERE a.cluster_id = allow_scan.cluster_id AND a.scan = allow_scan.scan)
+		OR (SELECT count(DISTINCT a.scan) FROM kube_reports_internal.forward_assessment a
+			WHERE a.cluster_id = allow_scan.cluster_id) < max_scans THEN
+		RETURN;
+	END IF;
+	DELETE FROM kube_reports_internal.forward_assessment a
+		WHERE a.cluster_id = allow_scan.cluster_id AND (a.finished OR NOT a.latest)
+			AND NOT EXISTS (SELECT FROM kube_reports.object o WHERE o.cluster_id = allow_scan.cluster_id
+				AND o.resource_type = type_id AND o.namespace = ''
+				AND o.labels @> ARRAY[kube_reports_internal.scan_label(a.scan)]);
+	IF (SELECT count(DISTINCT a.scan) FROM kube_reports_internal.forward_assessment a
+			WHERE a.cluster_id = allow_scan.cluster_id) >= max_scans THEN
+		RAISE EXCEPTION 'a cluster has at most % scans', max_scans USING ERRCODE = 'KR400';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.allow_scan(integer, integer, text)
+	IS 'makes room for one more scan of a cluster: forgets finished ones that have no reports any more. Raises KR400 '
+		'when there are too many';
+
+CREATE FUNCTION kube_reports_internal.forward_results(sender text, cluster_id integer, cluster uuid, document jsonb,
+	digest bytea, OUT code integer, OUT reply bytea)
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_custom_plan
+SET enable_seqscan = off
+SET jit = off
+AS $$
+DECLARE
+	run			kube_reports_internal.forward_assessment;
+	max_runs CONSTANT integer := 100;
+	given_seq	integer := (document->>'seq')::integer;
+	scan_name	text := document#>>'{scan,name}';
+	run_id		text := document->>'assessmentId';
+	last		boolean := coalesce((document->>'last')::boolean, false);
+	prunes		boolean := coalesce(document->>'prune' = 'scan', false);
+	type_id		integer := (SELECT t.id FROM kube_reports.resource_type t
+		WHERE t."group" = 'openreports.io' AND t.plural = 'clusterreports');
+	results		jsonb := CASE jsonb_typeof(document->'results') WHEN 'array' THEN document->'results' ELSE '[]' END;
+	remediations jsonb := CASE jsonb_typeof(document->'remediations') WHEN 'array' THEN document->'remediations'
+		ELSE '[]' END;
+	seconds		bigint := extract(epoch FROM kube_reports_internal.scan_time(document));
+	accepted	bigint := jsonb_array_length(results) + jsonb_array_length(remediations);
+	changed		bigint;
+	pruned		bigint := 0;
+	names		text[];
+	metadatas	text[];
+	bodies		text[];
+	seen		bigint[];
+BEGIN
+	SELECT a.* INTO run FROM kube_reports_internal.forward_assessment a
+		WHERE a.cluster_id = forward_results.cluster_id AND a.scan = scan_name AND a.assessment = run_id;
+	IF run.seq IS NOT NULL AND given_seq <= run.seq THEN
+		IF given_seq = run.seq AND run.digest <> forward_results.digest THEN
+			code := 409;
+			reply := kube_reports_internal.forward_refusal(409, 'Conflict',
+				format('batch %s of assessment "%s" was another one', given_seq, run_id));
+			RETURN;
+		END IF;
+		code := 200;
+		reply := convert_to(CASE WHEN given_seq = run.seq THEN run.reply ELSE jsonb_build_object('accepted', accepted,
+			'changed', 0, 'pruned', 0, 'cursor', run_id || ':' || run.seq) END::text, 'UTF8');
+		RETURN;
+	ELSIF given_seq <> coalesce(run.seq, 0) + 1 OR run.finished OR NOT run.latest THEN
+		code := 409;
+		reply := kube_reports_internal.forward_refusal(409, 'Conflict', CASE
+			WHEN run.finished THEN format('assessment "%s" is finished', run_id)
+			WHEN NOT run.latest THEN format('a later assessment of scan "%s" has begun', scan_name)
+			ELSE format('batch %s is expected, not %s', coalesce(run.seq, 0) + 1, given_seq) END,
+			ARRAY[ROW('/seq', 'must be ' || coalesce(run.seq, 0) + 1)::kube_reports_internal.refusal]);
+		RETURN;
+	END IF;
+	IF run.seq IS NULL THEN
+		DELETE FROM kube_reports_internal.forward_seen s
+			WHERE s.cluster_id = forward_results.cluster_id AND s.scan = scan_name;
+		UPDATE kube_reports_internal.forward_assessment a SET latest = false
+			WHERE a.cluster_id = forward_results.cluster_id AND a.scan = scan_name AND a.latest;
+		DELETE FROM kube_reports_internal.forward_assessment a
+			WHERE a.cluster_id = forward_results.cluster_id AND a.scan = scan_name
+				AND (a.received_at < now() - interval '30 days' OR a.assessment IN (
+					SELECT o.assessment FROM kube_reports_internal.forward_assessment o
+					WHERE o.cluster_id = a.cluster_id AND o.scan = a.scan
+					ORDER BY o.received_at DESC, o.assessment OFFSET max_runs - 1));
+		PERFORM kube_reports_internal.allow_scan(cluster_id, type_id, scan_name);
+	END IF;
+
+	WITH given AS MATERIALIZED (
+		SELECT r.position, s.subject, s.kind, r.value->>'rule' AS rule,
+			kube_reports_internal.result_key(s.subject, s.kind, r.value->>'rule') AS key,
+			kube_reports_internal.scan_report_name(scan_name, s.subject, s.kind, r.value->>'rule') AS name,
+			kube_reports_internal.scan_result(document, r.value, seconds) AS result
+		FROM jsonb_array_elements(results) WITH ORDINALITY r(value, position)
+			CROSS JOIN LATERAL (SELECT coalesce(r.value->>'subject', '') AS subject,
+				CASE r.value#>>'{extra,resourceType}' WHEN 'node' THEN 'Node' ELSE 'Cluster' END AS kind) s
+	), fix AS MATERIALIZED (
+		SELECT m.value->>'rule' AS rule, kube_reports_internal.rule_group(m.value->>'rule') AS rules,
+			jsonb_object_agg('remediation/' || (m.value->>'name'), coalesce(m.value->>'applicationState', '')) AS states
+		FROM jsonb_array_elements(remediations) m(value)
+		GROUP BY 1
+	), touched AS MATERIALIZED (
+		SELECT g.name FROM given g
+		UNION
+		SELECT o.name FROM kube_reports.object o WHERE remediations <> '[]'
+			AND o.cluster_id = forward_results.cluster_id AND o.resource_type = type_id AND o.namespace = ''
+			AND o.labels @> ARRAY[kube_reports_internal.scan_label(scan_name)]
+			AND right(o.name, 2) IN (SELECT f.rules FROM fix f)
+	), stored AS MATERIALIZED (
+		SELECT o.name, o.metadata, o.body::jsonb AS body
+		FROM touched t CROSS JOIN LATERAL (SELECT * FROM kube_reports.object o
+			WHERE o.cluster_id = forward_results.cluster_id AND o.resource_type = type_id AND o.namespace = ''
+				AND o.name = t.name LIMIT 1) o
+	), old AS MATERIALIZED (
+		SELECT s.name, r.value AS result, kube_reports_internal.result_key(s.body#>>'{scope,name}',
+			s.body#>>'{scope,kind}', r.value->>'rule') AS key
+		FROM stored s, jsonb_array_elements(s.body->'results') r(value)
+	), merged AS MATERIALIZED (
+		SELECT coalesce(g.name, o.name) AS name, g.subject, g.kind, coalesce(g.rule, o.result->>'rule') AS rule,
+			o.result AS before,
+			-- A new result keeps what is known of remediations until they come as well.
+			CASE WHEN f.states IS NULL AND k.kept IS NULL THEN coalesce(g.result, o.result)
+				ELSE jsonb_set(coalesce(g.result, o.result), '{properties}',
+					coalesce(coalesce(g.result, o.result)->'properties', '{}') || coalesce(k.kept, '{}')
+						|| coalesce(f.states, '{}')) END AS after
+		FROM given g FULL JOIN old o ON o.name = g.name AND o.key = g.key
+			LEFT JOIN fix f ON f.rule = coalesce(g.rule, o.result->>'rule')
+			LEFT JOIN LATERAL (SELECT jsonb_object_agg(p.key, p.value) AS kept
+				FROM jsonb_each(CASE WHEN g.result IS NOT NULL THEN o.result->'properties' END) p
+				WHERE starts_with(p.key, 'remediation/')) k ON true
+	), report AS MATERIALIZED (
+		SELECT m.name, max(m.subject) AS subject, max(m.kind) AS kind,
+			jsonb_agg(m.after ORDER BY m.rule) AS results,
+			count(*) FILTER (WHERE m.before - 'timestamp' IS DISTINCT FROM m.after - 'timestamp') AS changed,
+			jsonb_build_object('error', count(*) FILTER (WHERE m.after->>'result' = 'error'),
+				'fail', count(*) FILTER (WHERE m.after->>'result' = 'fail'),
+				'pass', count(*) FILTER (WHERE m.after->>'result' = 'pass'),
+				'skip', count(*) FILTER (WHERE m.after->>'result' = 'skip'), 'warn', 0) AS summary
+		FROM merged m
+		GROUP BY m.name
+	)
+	SELECT array_agg(r.name ORDER BY r.name),
+			array_agg(coalesce(s.metadata::text, jsonb_build_object('name', r.name, 'uid', gen_random_uuid(),
+				'creationTimestamp', to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
+				'labels', jsonb_build_object('forward.kube-reports.io/scan', scan_name))::text) ORDER BY r.name),
+			array_agg((jsonb_build_object('source', 'Compliance Operator', 'results', r.results, 'summary', r.summary,
+				'scope', coalesce(s.body->'scope', jsonb_build_object('apiVersion', 'v1', 'kind', r.kind,
+					'name', r.subject))))::text ORDER BY r.name),
+			coalesce(sum(r.changed), 0)
+		INTO names, metadatas, bodies, changed
+		FROM report r LEFT JOIN stored s ON s.name = r.name;
+	IF names IS NOT NULL THEN
+		PERFORM kube_reports_internal.forward_store(cluster, 'openreports.io', 'v1alpha1', 'clusterreports',
+			array_fill(run_id || ':' || given_seq, ARRAY[cardinality(names)]), metadatas, bodies);
+	END IF;
+	seen := ARRAY(SELECT kube_reports_internal.result_key(coalesce(r.value->>'subject', ''),
+		CASE r.value#>>'{extra,resourceType}' WHEN 'node' THEN 'Node' ELSE 'Cluster' END, r.value->>'rule')
+		FROM jsonb_array_elements(results) r(value));
+	IF last AND prunes THEN
+		seen := seen || ARRAY(SELECT k FROM kube_reports_internal.forward_seen s, unnest(s.keys) k
+			WHERE s.cluster_id = forward_results.cluster_id AND s.scan = scan_name);
+		pruned := kube_reports_internal.prune_scan(cluster, cluster_id, type_id, scan_name,
+			run_id || ':' || given_seq, seen);
+	END IF;
+	IF last THEN
+		DELETE FROM kube_reports_internal.forward_seen s
+			WHERE s.cluster_id = forward_results.cluster_id AND s.scan = scan_name;
+	ELSE
+		INSERT INTO kube_reports_internal.forward_seen (cluster_id, scan, seq, keys)
+			VALUES (forward_results.cluster_id, scan_name, given_seq, seen);
+	END IF;
+	code := 200;
+	reply := convert_to(jsonb_build_object('accepted', accepted, 'changed', changed, 'pruned', pruned,
+		'cursor', run_id || ':' || given_seq)::text, 'UTF8');
+	INSERT INTO kube_reports_internal.forward_assessment AS a (cluster_id, scan, assessment, seq, digest, reply,
+			finished, latest, received_at)
+		VALUES (forward_results.cluster_id, scan_name, run_id, given_seq, forward_results.digest,
+			convert_from(forward_results.reply, 'UTF8')::jsonb, last, true, now())
+		ON CONFLICT ON CONSTRAINT forward_assessment_pkey DO UPDATE SET seq = excluded.seq, digest = excluded.digest,
+			reply = excluded.reply, finished = excluded.finished, received_at = excluded.received_at;
+	PERFORM kube_reports_internal.merge_metadata(cluster_id, document->'extraMetadata');
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.forward_results(text, integer, uuid, jsonb, bytea)
+	IS 'stores a batch of results of a scan, which check_results() has passed';
