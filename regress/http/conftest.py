@@ -143,8 +143,8 @@ class Database:
 
     def derive(self, database="kube_reports"):
         """
-        Makes all results that wait: in the SQL variant they wait for the upkeep of a proxy, which is run here.  It folds
-        no deltas meanwhile: tests move the days of those that they have just made.
+        Makes all results that wait: in the SQL variant they wait for the upkeep of a proxy, which is run here.  It
+        folds no deltas meanwhile: tests move the days of those that they have just made.
         """
         waiting = "SELECT results_pending FROM kube_reports.status"
         if VARIANT != "sql" or self.psql(waiting, database=database) == "f":
