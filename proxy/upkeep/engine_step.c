@@ -19,8 +19,9 @@
 #include "decide/answer.h"
 
 /*
- * Rounds of questions and bytes of answers of one step.  At the limit the step ends without an effect, and the next
- * step begins again.  Otherwise a step whose documents change in each round would never end.
+ * Rounds of questions and bytes of answers of one step.  At the limit the step fails without an effect, and the next
+ * step begins again after the pause that follows a failure.  Otherwise a step whose documents change in each round
+ * would never end.
  */
 #define MAX_ROUNDS 100
 #define MAX_BYTES ((size_t) 256 << 20)
@@ -43,7 +44,7 @@ typedef struct EngineStep
 	size_t		answer_capacity;
 	size_t		bytes;
 	int			rounds;
-	bool		unanswerable;	/* it has asked too much */
+	bool		endless;		/* it has asked too much */
 } EngineStep;
 
 static void stepped(void *state, PgOutcome outcome, PgResult *result, const PgError *error);
@@ -101,13 +102,14 @@ answer_all(EngineStep *step, const PgResult *result)
 		return true;
 	log_line(LOG_WARNING, "a step of upkeep (%s) needs too many answers of the engine, and begins again",
 			 work_name(step->task));
-	step->unanswerable = true;
+	step->endless = true;
 	return false;
 }
 
 static void
 stepped(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 {
+	static const PgError too_much = {.sqlstate = "54000", .message = "its step asks the engine too much"};
 	EngineStep *step = state;
 
 	if (outcome == PG_OK && answer_all(step, result))
@@ -116,12 +118,15 @@ stepped(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 		step_call(step);
 		return;
 	}
-	if (step->unanswerable)
-		pg_stall_note(step->task, PG_FAILED, &(PgError) {
-					  .sqlstate = "54000", .message = "its step asks the engine too much"
-					  });
-	else
-		pg_stall_note(step->task, outcome, error);
+	/* The row of a call that asks says that there is more to do: taken for an outcome, the step would not pause. */
+	if (step->endless)
+	{
+		pg_result_free(result);
+		result = NULL;
+		outcome = PG_FAILED;
+		error = &too_much;
+	}
+	pg_stall_note(step->task, outcome, error);
 	arena_free(&step->arena);
 	step->done(NULL, outcome, result, error);
 	free(step);

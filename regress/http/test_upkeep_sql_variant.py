@@ -258,6 +258,31 @@ def test_policies_of_pending(servers):
         server.psql("CALL kube_reports.rebuild()")
 
 
+def test_endless_questions(servers, proxies):
+    """A step that never has enough answers is given up, and begins again after a pause: it does not fill a processor"""
+    server = servers[1]
+    kept = server.psql("SELECT pg_get_functiondef(p.oid) FROM pg_proc p WHERE p.proname = 'api_engine_piece'")
+    server.psql("CREATE TABLE public.asked (id bigserial, at timestamptz DEFAULT clock_timestamp(), work text, begins "
+                "boolean)")
+    head, _, _ = kept.partition("DECLARE")
+    try:
+        server.psql(f"""{head}BEGIN
+            INSERT INTO public.asked (work, begins) VALUES (work, cardinality(answered) = 0);
+            SELECT true, false, false, ARRAY[md5(clock_timestamp()::text) || '{{}}']
+                INTO more, follow_policies, policies_stored, questions;
+            END $function$""")
+        proxies()
+        begun = "SELECT count(*) FROM public.asked WHERE work = 'catch_up' AND begins"
+        until(lambda: server.rows(begun)[0][0] > 3, 60, "four steps")
+        pauses = server.rows("SELECT extract(epoch FROM a.at - b.at)::float FROM public.asked a JOIN public.asked b "
+                             "ON b.id = (SELECT max(c.id) FROM public.asked c WHERE c.id < a.id AND c.work <> 'maintain')"
+                             " WHERE a.work = 'catch_up' AND a.begins")
+        assert len(pauses) >= 3 and min(pause for pause, in pauses) >= 0.9, pauses
+    finally:
+        server.psql(kept)
+        server.psql("DROP TABLE public.asked")
+
+
 MAPPED = "results.example.com"
 CRD = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": MAPPED},
        "spec": {"group": "example.com", "scope": "Namespaced", "names": {"plural": "results", "kind": "Result"},
