@@ -62,3 +62,4 @@ SELECT kube_reports.register_crd(pg_temp.crd('{spec,versions,0,schema,openAPIV3S
 SELECT kube_reports.register_crd(pg_temp.crd('{spec,versions,0,schema,openAPIV3Schema,properties,size,pattern}',
 	'"("'));
 SELECT kube_reports.register_crd('{}');
+SELECT kube_reports.register_crd(NULL);

@@ -100,7 +100,7 @@ DECLARE
 BEGIN
 	PERFORM kube_reports_internal.require_read_committed();
 	PERFORM kube_reports_internal.lock_store();
-	type_id := kube_reports_internal.store_type(NULL, crd::kube_reports.report, results, false);
+	type_id := kube_reports_internal.store_type(NULL, coalesce(crd, 'null')::kube_reports.report, results, false);
 	FOR unevaluated IN SELECT v.version, string_agg(r.rule, E'\n' ORDER BY r.position) AS rules
 			FROM kube_reports_internal.resource_version v,
 				jsonb_array_elements_text(v.definition::jsonb->'unevaluatedRules') WITH ORDINALITY r(rule, position)
