@@ -275,8 +275,8 @@ def test_endless_questions(servers, proxies):
         begun = "SELECT count(*) FROM public.asked WHERE work = 'catch_up' AND begins"
         until(lambda: server.rows(begun)[0][0] > 3, 60, "four steps")
         pauses = server.rows("SELECT extract(epoch FROM a.at - b.at)::float FROM public.asked a JOIN public.asked b "
-                             "ON b.id = (SELECT max(c.id) FROM public.asked c WHERE c.id < a.id AND c.work <> 'maintain')"
-                             " WHERE a.work = 'catch_up' AND a.begins")
+                             "ON b.id = (SELECT max(c.id) FROM public.asked c WHERE c.id < a.id AND c.work <> "
+                             "'maintain') WHERE a.work = 'catch_up' AND a.begins")
         assert len(pauses) >= 3 and min(pause for pause, in pauses) >= 0.9, pauses
     finally:
         server.psql(kept)
