@@ -122,12 +122,15 @@ def test_other_pooling_is_refused(own_stack, bouncer, ns, mode):
     pooler = bouncer(mode)
     proxy = own_stack.proxy(connection=pooler.connection("kube_reports_proxy"), ready=False)
     until(lambda: REFUSAL in getattr(proxy.answers("/readyz/database"), "body", b"").decode(), 30, "the reason")
+    # Another worker may have answered: the first one has to have found out as well before the mode changes.
+    told = '"error","worker":0,"message":"the pooler'
+    until(lambda: told in proxy.log_path.read_text(), 30, "the line of the first worker")
     assert proxy.api().get(path_of(POLR, ns)).code == 503
     pooler.reload("session")
     proxy.wait_ready()
     serves(proxy, ns, "r1")
     lines = proxy.log_path.read_text().splitlines()
-    assert len([line for line in lines if '"error","worker":0,"message":"the pooler' in line]) == 1, lines
+    assert len([line for line in lines if told in line]) == 1, lines
     assert all(line.startswith("{") for line in lines)
 
     pooler.reload(mode)
