@@ -267,18 +267,26 @@ sql/build/tle/kube_reports--tle.sql: sql/build/tle/install.sql $(RELEASES:%=sql/
 	sql/script/tle_script $(EXTVERSION) "$$(sed -n "s/^comment = '\(.*\)'/\1/p" extension/kube_reports.control)" \
 		$< $(foreach release,$(RELEASES),$(release) sql/build/tle/update--$(release).sql) >$@.new && mv $@.new $@
 
-# ---- the proxy ----
+# ---- the proxy, and programs beside it ----
+
+# Each program beside the proxy is a room with a main() of its own: kube-reports-NAME comes from proxy/NAME, and from the rooms of the
+# proxy that its files include.  PACKAGES_NAME: its libraries, as pkg-config knows them.
+PROGRAMS =
+PROGRAM_FILES = $(PROGRAMS:%=proxy/build/kube-reports-%)
 
 PROXY = proxy/build/kube-reports-proxy
 PROXY_CFLAGS ?= -O2 -g -fstack-protector-strong -D_FORTIFY_SOURCE=2
 PROXY_PACKAGES = libh2o-evloop libpq openssl libcurl jansson yaml-0.1 zlib liblz4
 PROXY_COMPILE = $(CC) $(WARNINGS) $(PROXY_CFLAGS) -Iproxy -Iextension -D_GNU_SOURCE -DARENA_THREADS -DH2O_USE_LIBUV=0 \
 	-DKUBE_REPORTS_VERSION='"$(EXTVERSION)"' \
-	$(shell pkg-config --cflags-only-I $(PROXY_PACKAGES))
-PROXY_OBJS = $(patsubst proxy/%.c,proxy/build/%.o,$(wildcard proxy/*.c) $(filter-out proxy/build/%,$(wildcard proxy/*/*.c)))
+	$(shell pkg-config --cflags-only-I $(PROXY_PACKAGES) $(foreach name,$(PROGRAMS),$(PACKAGES_$(name))))
+PROXY_OBJS = $(patsubst proxy/%.c,proxy/build/%.o,$(wildcard proxy/*.c) \
+	$(filter-out proxy/build/% $(PROGRAMS:%=proxy/%/%),$(wildcard proxy/*/*.c)))
 ENGINE_OBJS = $(patsubst extension/%.c,proxy/build/%.o,$(ENGINE))
 
-all: $(PROXY)
+PROGRAM_OBJS = $(patsubst proxy/%.c,proxy/build/%.o,$(wildcard $(PROGRAMS:%=proxy/%/*.c)))
+
+all: $(PROXY) $(PROGRAM_FILES)
 
 proxy/build/flags: always
 	@mkdir -p $(@D)
@@ -299,17 +307,28 @@ proxy/build/engine.a: $(ENGINE_OBJS)
 $(PROXY): $(PROXY_OBJS) proxy/build/engine.a
 	$(CC) $(PROXY_CFLAGS) -o $@ $^ -Wl,--as-needed $(shell pkg-config --libs $(PROXY_PACKAGES)) -lpcre2-8 -lm
 
--include $(PROXY_OBJS:.o=.d) $(ENGINE_OBJS:.o=.d)
+# The rooms of the proxy, for the programs beside it.
+proxy/build/rooms.a: $(filter-out proxy/build/main.o,$(PROXY_OBJS))
+	rm -f $@
+	$(AR) rcs $@ $^
+
+define program_rule
+proxy/build/kube-reports-$(1): $(patsubst proxy/%.c,proxy/build/%.o,$(wildcard proxy/$(1)/*.c)) proxy/build/rooms.a proxy/build/engine.a
+	$$(CC) $$(PROXY_CFLAGS) -o $$@ $$^ -Wl,--as-needed $$(shell pkg-config --libs $(PACKAGES_$(1))) -lpcre2-8 -lm
+endef
+$(foreach name,$(PROGRAMS),$(eval $(call program_rule,$(name))))
+
+-include $(PROXY_OBJS:.o=.d) $(PROGRAM_OBJS:.o=.d) $(ENGINE_OBJS:.o=.d)
 
 .PHONY: install-proxy uninstall-proxy
 install: install-proxy
-install-proxy: $(PROXY)
+install-proxy: $(PROXY) $(PROGRAM_FILES)
 	$(MKDIR_P) '$(DESTDIR)$(PROXY_PREFIX)/bin'
-	$(INSTALL_PROGRAM) $(PROXY) '$(DESTDIR)$(PROXY_PREFIX)/bin/'
+	$(INSTALL_PROGRAM) $^ '$(DESTDIR)$(PROXY_PREFIX)/bin/'
 
 uninstall: uninstall-proxy
 uninstall-proxy:
-	rm -f '$(DESTDIR)$(PROXY_PREFIX)/bin/kube-reports-proxy'
+	rm -f $(foreach file,$(PROXY) $(PROGRAM_FILES),'$(DESTDIR)$(PROXY_PREFIX)/bin/$(notdir $(file))')
 
 # ---- fuzz targets: replay.c runs each over its corpus, under sanitizers ----
 
