@@ -5,7 +5,8 @@
 #   install           the extension by PGXS, the proxy under prefix; both below DESTDIR
 #   installcheck      regression tests against a running server
 #   up, down          start and stop a stack of one's own under .run; clean-run also deletes its data
-#                     up writes .run/kubeconfig (kubectl), .run/env (psql as the owner), .run/env.reader (psql as an analyst)
+#                     up writes .run/kubeconfig (kubectl), .run/env (psql as the owner) and
+#                     .run/env.reader (psql as an analyst)
 #   check             everything that must pass, on throw-away servers
 #   check-clients     Kubernetes clients in Go and JavaScript against the proxy
 #   check-oracle      the same requests to the proxy and to upstream's CRD server
@@ -52,7 +53,9 @@ PG_CONFIG ?= pg_config
 
 # ---- goals that are scripts: they need no PostgreSQL to be installed yet, and call make themselves ----
 
-SCRIPT_GOALS = help up down clean-run check check-variant-sql check-forward check-clients check-oracle check-pg16 check-pg17 check-pg18 check-sanitizers lint fuzz-run format format-check soak bench deb check-deb check-cluster bench-relief check-chart install-manifest check-images
+SCRIPT_GOALS = help up down clean-run check check-variant-sql check-forward check-clients check-oracle \
+	check-pg16 check-pg17 check-pg18 check-sanitizers lint fuzz-run format format-check soak bench deb check-deb \
+	check-cluster bench-relief check-chart install-manifest check-images
 
 ifneq (,$(filter $(SCRIPT_GOALS),$(MAKECMDGOALS)))
 
@@ -80,7 +83,8 @@ ENGINE = $(wildcard extension/engine/*/*.c)
 WARNINGS = -std=gnu11 -Wall -Wextra -Wno-unused-parameter -Wmissing-prototypes $(if $(WERROR),-Werror)
 
 # The built-in types; a type's number is its place in this list.
-CURRENT_TYPES = policyreports.wgpolicyk8s.io clusterpolicyreports.wgpolicyk8s.io reports.openreports.io clusterreports.openreports.io
+CURRENT_TYPES = policyreports.wgpolicyk8s.io clusterpolicyreports.wgpolicyk8s.io \
+	reports.openreports.io clusterreports.openreports.io
 INTERMEDIATE_TYPES = ephemeralreports.reports.kyverno.io clusterephemeralreports.reports.kyverno.io \
 	admissionreports.kyverno.io clusteradmissionreports.kyverno.io \
 	backgroundscanreports.kyverno.io clusterbackgroundscanreports.kyverno.io
@@ -97,7 +101,8 @@ SQL_PARTS = $(call script_parts,sql)
 RELEASES := $(shell version='$(EXTVERSION)'; while set -- sql/migrations/*--"$$version".sql; [ -e "$$1" ]; do \
 	version=$$(basename "$${1%--*}"); echo "$$version"; done)
 
-DATA_built = $(SCRIPT_BUILD)/kube_reports--$(EXTVERSION).sql $(RELEASES:%=$(SCRIPT_BUILD)/kube_reports--%--$(EXTVERSION).sql)
+DATA_built = $(SCRIPT_BUILD)/kube_reports--$(EXTVERSION).sql \
+	$(RELEASES:%=$(SCRIPT_BUILD)/kube_reports--%--$(EXTVERSION).sql)
 
 REGRESS_OPTS = --inputdir=regress --load-extension=kube_reports
 ISOLATION_OPTS = --inputdir=regress --outputdir=. --load-extension=kube_reports
@@ -182,7 +187,8 @@ NAME_MODULE = $(NAME_VERSION) -e 's,MODULE_PATHNAME,$$libdir/kube_reports-$(EXTV
 sql/build/builtin.sql: $(patsubst %,sql/crds/%.json,$(CURRENT_TYPES) $(INTERMEDIATE_TYPES)) Makefile
 	@mkdir -p $(@D)
 	{ \
-		echo 'CREATE FUNCTION kube_reports_internal.builtin_types() RETURNS TABLE (id integer, results text, crd text)'; \
+		echo 'CREATE FUNCTION kube_reports_internal.builtin_types()'; \
+		echo '	RETURNS TABLE (id integer, results text, crd text)'; \
 		echo 'LANGUAGE sql IMMUTABLE'; \
 		echo 'SET search_path = pg_catalog, pg_temp'; \
 		echo 'AS $$types$$'; \
@@ -197,7 +203,8 @@ sql/build/builtin.sql: $(patsubst %,sql/crds/%.json,$(CURRENT_TYPES) $(INTERMEDI
 		done; \
 		echo; \
 		echo '$$types$$;'; \
-		echo "COMMENT ON FUNCTION kube_reports_internal.builtin_types() IS 'the types that this version serves of itself';"; \
+		echo 'COMMENT ON FUNCTION kube_reports_internal.builtin_types()'; \
+		echo "	IS 'the types that this version serves of itself';"; \
 		echo; \
 		echo 'SELECT kube_reports_internal.store_type(b.id, b.crd::kube_reports.report, b.results, true)'; \
 		echo '	FROM kube_reports_internal.builtin_types() b ORDER BY b.id;'; \
@@ -206,7 +213,8 @@ sql/build/builtin.sql: $(patsubst %,sql/crds/%.json,$(CURRENT_TYPES) $(INTERMEDI
 sql/build/dumped.sql: $(filter-out sql/build/%,$(SQL_PARTS)) Makefile
 	@mkdir -p $(@D)
 	{ \
-		echo 'CREATE FUNCTION kube_reports_internal.dumped_relations() RETURNS TABLE (relation regclass, condition text)'; \
+		echo 'CREATE FUNCTION kube_reports_internal.dumped_relations()'; \
+		echo '	RETURNS TABLE (relation regclass, condition text)'; \
 		echo 'LANGUAGE sql STABLE'; \
 		echo 'SET search_path = pg_catalog, pg_temp'; \
 		echo 'AS $$$$'; \
@@ -219,7 +227,8 @@ sql/build/dumped.sql: $(filter-out sql/build/%,$(SQL_PARTS)) Makefile
 		echo "		WHERE i.inhparent = 'kube_reports_internal.report_change'::regclass"; \
 		echo '$$$$;'; \
 		echo "COMMENT ON FUNCTION kube_reports_internal.dumped_relations()"; \
-		echo "	IS 'the tables and sequences whose rows a dump has to hold, all or those of a condition; also the months of history';"; \
+		echo "	IS 'the tables and sequences whose rows a dump has to hold, all or those of a condition; '"; \
+		echo "		'also the months of history';"; \
 		echo; \
 	} >$@.new && mv $@.new $@
 
@@ -227,9 +236,11 @@ $(SCRIPT_BUILD)/kube_reports--$(EXTVERSION).sql: $(SCRIPT_PARTS) sql/parts Makef
 	@mkdir -p $(@D)
 	$(NAME_MODULE) $(SCRIPT_PARTS) >$@.new && mv $@.new $@
 
-$(SCRIPT_BUILD)/kube_reports--%--$(EXTVERSION).sql: $(SCRIPT_PARTS) sql/script/update_script $(wildcard sql/script/update_* sql/migrations/*) Makefile
+$(SCRIPT_BUILD)/kube_reports--%--$(EXTVERSION).sql: $(SCRIPT_PARTS) sql/script/update_script \
+		$(wildcard sql/script/update_* sql/migrations/*) Makefile
 	@mkdir -p $(@D)
-	sql/script/update_script $* $(EXTVERSION) $(SCRIPT_PARTS) >$@.new && $(NAME_MODULE) $@.new >$@.named && rm $@.new && mv $@.named $@
+	sql/script/update_script $* $(EXTVERSION) $(SCRIPT_PARTS) >$@.new && $(NAME_MODULE) $@.new >$@.named && \
+		rm $@.new && mv $@.named $@
 
 sql/build/sql/kube_reports.control: extension/kube_reports.control
 	@mkdir -p $(@D)
@@ -253,7 +264,8 @@ sql/build/plain/kube_reports--uninstall.sql: sql/script/plain_uninstall.sql
 
 sql/build/plain/kube_reports--update--%--$(EXTVERSION).sql: $(UPDATE_SCRIPT_SOURCES)
 	@mkdir -p $(@D)
-	PLAIN=1 sql/script/update_script $* $(EXTVERSION) $(SQL_PARTS) >$@.new && $(NAME_VERSION) $@.new >$@.named && rm $@.new && mv $@.named $@
+	PLAIN=1 sql/script/update_script $* $(EXTVERSION) $(SQL_PARTS) >$@.new && $(NAME_VERSION) $@.new >$@.named && \
+		rm $@.new && mv $@.named $@
 
 sql/build/tle/install.sql: $(SQL_PARTS) sql/parts Makefile
 	@mkdir -p $(@D)
@@ -261,16 +273,19 @@ sql/build/tle/install.sql: $(SQL_PARTS) sql/parts Makefile
 
 sql/build/tle/update--%.sql: $(UPDATE_SCRIPT_SOURCES)
 	@mkdir -p $(@D)
-	sql/script/update_script $* $(EXTVERSION) $(SQL_PARTS) >$@.new && $(NAME_VERSION) $@.new >$@.named && rm $@.new && mv $@.named $@
+	sql/script/update_script $* $(EXTVERSION) $(SQL_PARTS) >$@.new && $(NAME_VERSION) $@.new >$@.named && \
+		rm $@.new && mv $@.named $@
 
-sql/build/tle/kube_reports--tle.sql: sql/build/tle/install.sql $(RELEASES:%=sql/build/tle/update--%.sql) sql/script/tle_script
+sql/build/tle/kube_reports--tle.sql: sql/build/tle/install.sql $(RELEASES:%=sql/build/tle/update--%.sql) \
+		sql/script/tle_script
 	sql/script/tle_script $(EXTVERSION) "$$(sed -n "s/^comment = '\(.*\)'/\1/p" extension/kube_reports.control)" \
 		$< $(foreach release,$(RELEASES),$(release) sql/build/tle/update--$(release).sql) >$@.new && mv $@.new $@
 
 # ---- the proxy, and programs beside it ----
 
-# Each program beside the proxy is a room with a main() of its own: kube-reports-NAME comes from proxy/NAME, and from the rooms of the
-# proxy that its files include.  PACKAGES_NAME: its libraries, as pkg-config knows them.
+# Each program beside the proxy is a room with a main() of its own.
+# kube-reports-NAME comes from proxy/NAME, and from the rooms of the proxy that its files include.
+# PACKAGES_NAME: its libraries, as pkg-config knows them.
 PROGRAMS =
 PROGRAM_FILES = $(PROGRAMS:%=proxy/build/kube-reports-%)
 
@@ -313,7 +328,8 @@ proxy/build/rooms.a: $(filter-out proxy/build/main.o,$(PROXY_OBJS))
 	$(AR) rcs $@ $^
 
 define program_rule
-proxy/build/kube-reports-$(1): $(patsubst proxy/%.c,proxy/build/%.o,$(wildcard proxy/$(1)/*.c)) proxy/build/rooms.a proxy/build/engine.a
+proxy/build/kube-reports-$(1): $(patsubst proxy/%.c,proxy/build/%.o,$(wildcard proxy/$(1)/*.c)) \
+		proxy/build/rooms.a proxy/build/engine.a
 	$$(CC) $$(PROXY_CFLAGS) -o $$@ $$^ -Wl,--as-needed $$(shell pkg-config --libs $(PACKAGES_$(1))) -lpcre2-8 -lm
 endef
 $(foreach name,$(PROGRAMS),$(eval $(call program_rule,$(name))))
@@ -370,7 +386,8 @@ bench-programs: $(BENCH_PROGRAMS)
 
 regress/bench/build/static_server: regress/bench/static_server.c
 	@mkdir -p $(@D)
-	$(CC) $(WARNINGS) $(PROXY_CFLAGS) -D_GNU_SOURCE -DH2O_USE_LIBUV=0 -o $@ $< $(shell pkg-config --cflags --libs libh2o-evloop openssl)
+	$(CC) $(WARNINGS) $(PROXY_CFLAGS) -D_GNU_SOURCE -DH2O_USE_LIBUV=0 -o $@ $< \
+		$(shell pkg-config --cflags --libs libh2o-evloop openssl)
 
 regress/bench/build/load regress/bench/build/watchers: regress/bench/build/%: regress/bench/%.c
 	@mkdir -p $(@D)

@@ -1,9 +1,9 @@
 #!/bin/bash
 # What the checks that are written in Go have in common; sourced by .ci/check-clients and .ci/check-oracle.
 #
-# Debian 12's own Go (golang-go, 1.19) is too old for current Kubernetes modules and cannot fetch a newer one.  So these
-# checks take the go command that is there (golang-1.2x-go of bookworm-backports, or a release of go.dev) and say what is
-# missing.
+# Debian 12's own Go (golang-go, 1.19) is too old for current Kubernetes modules and cannot fetch a newer one.
+# So these checks take the go command that is there: golang-1.2x-go of bookworm-backports, or a release of go.dev.
+# They say what is missing.
 
 export GOFLAGS=-mod=readonly
 

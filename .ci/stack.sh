@@ -58,8 +58,8 @@ server_directory()
 	echo "$dir"
 }
 
-# How this PostgreSQL finds extensions outside its own directories: the name of the setting, or nothing.  Debian patches its servers
-# to have one; PostgreSQL 18 has one by itself.
+# How this PostgreSQL finds extensions outside its own directories: the name of the setting, or nothing.
+# Debian patches its servers to have one; PostgreSQL 18 has one by itself.
 server_extension_setting()
 {
 	"$($PG_CONFIG --bindir)/postgres" --describe-config | cut -f1 | grep -xE 'extension_destdir|extension_control_path'
@@ -92,7 +92,8 @@ server_install()
 	chmod -R go+rX "$dir/dest"
 }
 
-# Whether the server in DIR runs: a process that was killed may be there until somebody waits for it, or its number be another's by now.
+# Whether the server in DIR runs.
+# A process that was killed may be there until its parent has waited for it; its number may be another process's by now.
 server_runs()
 {
 	local dir=$1 pid
@@ -100,21 +101,24 @@ server_runs()
 		[ "$(as_server readlink "/proc/$pid/cwd" 2>/dev/null)" = "$(cd "$dir/data" && pwd -P)" ]
 }
 
-# After a kill of the first process of the server in DIR: waits until the others are gone, without which no server starts there.
+# After a kill of the first process of the server in DIR: waits until the others are gone.
+# No server starts there before.
 server_await_end()
 {
 	local dir=$1 segment deadline=$((SECONDS + 60))
 	[ -e "$dir/data/postmaster.pid" ] || return 0
 	# The seventh line has key and id of a segment of shared memory that all of them are attached to.
 	segment=$(sed -n '7s/.* //p' "$dir/data/postmaster.pid")
-	while [ -n "$segment" ] && awk -v id="$segment" '$2 == id && $7 > 0 { found = 1 } END { exit !found }' /proc/sysvipc/shm; do
+	while [ -n "$segment" ] &&
+		awk -v id="$segment" '$2 == id && $7 > 0 { found = 1 } END { exit !found }' /proc/sysvipc/shm; do
 		[ $SECONDS -lt $deadline ] || fail "processes of the server in $dir that was killed do not end"
 		read -r -t 0.05 <> <(:) || true
 	done
 	rm -f "$dir/data/postmaster.pid"
 }
 
-# Starts the server in DIR, made when there is none: server_start DIR PORT [setting ...]; PORT '' listens on the socket alone.
+# Starts the server in DIR, made when there is none: server_start DIR PORT [setting ...].
+# PORT '' listens on the socket alone.
 server_start()
 (
 	local dir=$1 port=$2 bindir
@@ -127,8 +131,8 @@ server_start()
 	fi
 	server_await_end "$dir"
 	if [ ! -e "$dir/data/PG_VERSION" ]; then
-		as_server "$bindir/initdb" -D "$dir/data" -U postgres -E UTF8 --locale=C.UTF-8 -A trust --no-sync >"$dir/initdb.out" ||
-			{ cat "$dir/initdb.out" >&2; return 1; }
+		as_server "$bindir/initdb" -D "$dir/data" -U postgres -E UTF8 --locale=C.UTF-8 -A trust --no-sync \
+			>"$dir/initdb.out" || { cat "$dir/initdb.out" >&2; return 1; }
 		# Whoever may enter this directory may be any database user; over TCP a password is asked for.
 		as_server tee "$dir/data/pg_hba.conf" >/dev/null <<-HBA
 			local all all trust
@@ -199,7 +203,8 @@ server_database()
 	SQL
 	# A reader who held the store's advisory locks would stop its writes.
 	psql_as postgres kube_reports <<-'SQL'
-		SELECT format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC; GRANT EXECUTE ON FUNCTION %s TO kube_reports_owner, kube_reports_admin', f, f)
+		SELECT format('REVOKE EXECUTE ON FUNCTION %1$s FROM PUBLIC; '
+			'GRANT EXECUTE ON FUNCTION %1$s TO kube_reports_owner, kube_reports_admin', f)
 		FROM (SELECT p.oid::regprocedure FROM pg_proc p WHERE p.proname ~ '^pg_(try_)?advisory_') l(f) \gexec
 	SQL
 	if [ "${INSTALL_WAY:-}" = plain ]; then
@@ -211,7 +216,8 @@ server_database()
 			\\endif
 		SQL
 	else
-		psql_as kube_reports_owner kube_reports <<<'SET client_min_messages = warning; CREATE EXTENSION IF NOT EXISTS kube_reports'
+		psql_as kube_reports_owner kube_reports \
+			<<<'SET client_min_messages = warning; CREATE EXTENSION IF NOT EXISTS kube_reports'
 	fi
 	psql_as kube_reports_owner kube_reports >/dev/null <<-SQL
 		SET client_min_messages = warning;
@@ -230,12 +236,14 @@ certificates()
 		rm -f "$dir"/*.crt "$dir"/*.key
 		(
 			umask 077
-			openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 3650 -subj '/CN=kube-reports local CA' \
-				-addext 'keyUsage=critical,keyCertSign,cRLSign' -keyout "$dir/ca.key" -out "$dir/ca.crt" 2>/dev/null
+			openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 3650 \
+				-subj '/CN=kube-reports local CA' -addext 'keyUsage=critical,keyCertSign,cRLSign' \
+				-keyout "$dir/ca.key" -out "$dir/ca.crt" 2>/dev/null
 		)
 	fi
-	# The last name is what kube-apiserver asks for, where a Service kube-reports in a namespace of that name stands before it.
-	certificate "$dir" serving /CN=kube-reports-proxy serverAuth 'DNS:localhost,IP:127.0.0.1,IP:::1,DNS:kube-reports.kube-reports.svc'
+	# kube-apiserver asks for the last name, for a Service kube-reports in a namespace of that name.
+	certificate "$dir" serving /CN=kube-reports-proxy serverAuth \
+		'DNS:localhost,IP:127.0.0.1,IP:::1,DNS:kube-reports.kube-reports.svc'
 	certificate "$dir" admin /O=system:masters/CN=kube-reports-admin clientAuth
 }
 
@@ -246,8 +254,10 @@ certificate()
 	openssl x509 -checkend 86400 -noout -in "$dir/$name.crt" >/dev/null 2>&1 && return 0
 	(
 		umask 077
-		openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj "$subject" -keyout "$dir/$name.key" 2>/dev/null |
-			openssl x509 -req -days 825 -CA "$dir/ca.crt" -CAkey "$dir/ca.key" -set_serial "0x$(openssl rand -hex 16)" -out "$dir/$name.crt" \
+		openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj "$subject" \
+			-keyout "$dir/$name.key" 2>/dev/null |
+			openssl x509 -req -days 825 -CA "$dir/ca.crt" -CAkey "$dir/ca.key" \
+				-set_serial "0x$(openssl rand -hex 16)" -out "$dir/$name.crt" \
 				-extfile <(
 					echo 'basicConstraints=critical,CA:FALSE'
 					echo 'keyUsage=critical,digitalSignature'

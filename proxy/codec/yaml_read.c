@@ -438,7 +438,7 @@ merge_alias(Writer *writer, YamlNode *node, const Via *via, int depth)
 
 	if (node->open)
 		return fail(writer, arena_printf(writer->reader.arena, "anchor '%s' value contains itself",
-			node->u.alias.name));
+										 node->u.alias.name));
 	inner = yaml_take(&writer->reader, sizeof(Via));
 	*inner = (Via) {node, via, via != NULL ? via->depth + 1 : 0};
 	node->open = true;
@@ -676,7 +676,7 @@ write_alias(Writer *writer, YamlNode *node, int depth)
 
 	if (node->open)
 		return fail(writer, arena_printf(writer->reader.arena, "anchor '%s' value contains itself",
-			node->u.alias.name));
+										 node->u.alias.name));
 	node->open = true;
 	writer->alias_depth++;
 	written = write_node(writer, node->u.alias.target, depth);
@@ -708,10 +708,10 @@ write_node(Writer *writer, YamlNode *node, int depth)
 
 bool
 yaml_to_json(Arena *arena, const char *text, size_t len, size_t limit, StrBuf *json, JsonNode *duplicates,
-	const char **error)
+			 const char **error)
 {
 	Writer		writer = {
-		.reader = {.arena = arena,.len = len,.most = YAML_BYTES_FLOOR + len * YAML_BYTES_PER_BYTE},
+		.reader = {.arena = arena, .len = len, .most = YAML_BYTES_FLOOR + len * YAML_BYTES_PER_BYTE},
 		.json = json,
 		.start = json->len,
 		.limit = limit < JSON_FLOOR + len * JSON_PER_BYTE ? limit : JSON_FLOOR + len * JSON_PER_BYTE,

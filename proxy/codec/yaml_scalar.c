@@ -123,9 +123,12 @@ parse_integer(const char *text, Scalar *scalar)
 	for (; *text != '\0'; text++)
 	{
 		char		letter = *text | 0x20;
-		unsigned	digit = is_digit(*text) ? (unsigned) (*text - '0') : is_lower(letter) ?
-			(unsigned) (letter - 'a' + 10) : base;
+		unsigned	digit = base;
 
+		if (is_digit(*text))
+			digit = *text - '0';
+		else if (is_lower(letter))
+			digit = letter - 'a' + 10;
 		if (digit >= base || value > (UINT64_MAX - digit) / base)
 			return false;
 		value = value * base + digit;

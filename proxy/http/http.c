@@ -44,7 +44,7 @@
 
 /* All in milliseconds. */
 #define TICK_INTERVAL 1000
-#define IDLE_TIMEOUT (120 * 1000)	/* keep-alive, and the time to send a whole request; Go keeps connections for 90 s */
+#define IDLE_TIMEOUT (120 * 1000)	/* keep-alive, and to send a whole request; Go keeps connections for 90 s */
 #define WRITE_TIMEOUT (120 * 1000)	/* a client that reads nothing for so long is cut */
 #define HANDSHAKE_TIMEOUT (10 * 1000)
 #define SHORT_WRITE_TIMEOUT 1000	/* the same, while others wait for room (answer_room.h) */

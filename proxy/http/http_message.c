@@ -494,8 +494,9 @@ http_message_refusal(HttpMessage *exchange, HttpRefusal refusal, int status, siz
 	if (refusals[refusal].retry_after > 0)
 		details = arena_printf(arena, "\"details\":{\"retryAfterSeconds\":%d},", refusals[refusal].retry_after);
 	text = arena_printf(arena,
-						"{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":\"%s\","
-						"\"reason\":\"%s\",%s\"code\":%d}\n", message, refusals[refusal].reason, details, status);
+						"{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\","
+						"\"message\":\"%s\",\"reason\":\"%s\",%s\"code\":%d}\n",
+						message, refusals[refusal].reason, details, status);
 	*len = strlen(text);
 	return text;
 }

@@ -23,10 +23,11 @@ sys.path.insert(0, str(HERE.parent / "http"))
 
 from client import EPHR, PARTIAL, PARTIAL_LIST, POLR, path_of, run, until  # noqa: E402
 from conftest import free_port, stack_command  # noqa: E402
+from filters import FILTERS  # noqa: E402
 from fleet import register_compliance  # noqa: E402
 import forward  # noqa: E402
-from workbench import (BUILD, MEBIBYTE, NUMBERED, OUTPUT, SCALE, SETTINGS, WANTED, Bench, note, row, rows, scaled,  # noqa: E402
-                       seconds)
+from workbench import (  # noqa: E402
+    BUILD, MEBIBYTE, NUMBERED, OUTPUT, SCALE, SETTINGS, WANTED, Bench, note, row, rows, scaled, seconds)
 
 
 def bench_list(bench):
@@ -40,7 +41,8 @@ def bench_list(bench):
     bench.load(path_of(POLR), "--requests=1", f"--output={saved}/list.json")
     assert len(json.loads((saved / "list.json").read_bytes())["items"]) == count
     port = free_port()
-    server = subprocess.Popen([str(BUILD / "static_server"), str(port), f"{bench.stack.pki}/serving.crt", f"{bench.stack.pki}/serving.key", str(saved)],
+    server = subprocess.Popen([str(BUILD / "static_server"), str(port), f"{bench.stack.pki}/serving.crt",
+                               f"{bench.stack.pki}/serving.key", str(saved)],
                               stdout=subprocess.PIPE, text=True)
     try:
         assert server.stdout.readline() == "ready\n"
@@ -55,20 +57,23 @@ def bench_list(bench):
         server.wait()
     size = (saved / "list.json").stat().st_size
     full, static, metadata = (statistics.median(times) for times in (full, static, metadata))
-    row("list", f"{count:,} reports, {size / 1e6:.0f} MB", size / full / 1e6, size / static / 1e6, "MB/s", static / full, "at least 0.5", static / full >= 0.5)
+    row("list", f"{count:,} reports, {size / 1e6:.0f} MB", size / full / 1e6, size / static / 1e6, "MB/s",
+        static / full, "at least 0.5", static / full >= 0.5)
     row("list-memory", "growth of the proxy during the lists", grown, None, "MiB", None, "at most 64", grown <= 64)
-    row("list-metadata", "PartialObjectMetadata of the same", metadata * 1000, full * 1000, "ms", metadata / full, "at most 60 ms, or 0.2",
-        metadata <= 0.06 or metadata / full <= 0.2)
+    row("list-metadata", "PartialObjectMetadata of the same", metadata * 1000, full * 1000, "ms", metadata / full,
+        "at most 60 ms, or 0.2", metadata <= 0.06 or metadata / full <= 0.2)
 
 
 def insert_rate(bench, clients, duration):
     """Prepared one-row INSERTs of the same text by pgbench."""
     assert bench.database.psql("SHOW fsync") == "on"
     text = bench.bodies().read_text(encoding="utf-8").splitlines()[0]
-    bench.database.psql("DROP TABLE IF EXISTS plain; CREATE TABLE plain (id bigserial PRIMARY KEY, document text COMPRESSION lz4)")
+    bench.database.psql("DROP TABLE IF EXISTS plain; CREATE TABLE plain (id bigserial PRIMARY KEY, document text "
+                        "COMPRESSION lz4)")
     script = bench.directory / "insert.sql"
     script.write_text("INSERT INTO plain (document) VALUES (:document);\n", encoding="utf-8")
-    done = bench.database.pgbench(script, "-M", "prepared", "-c", str(clients), "-j", "2", "-T", str(int(duration)), "-D", f"document={text}")
+    done = bench.database.pgbench(script, "-M", "prepared", "-c", str(clients), "-j", "2", "-T", str(int(duration)),
+                                  "-D", f"document={text}")
     return next(float(line.split()[2]) for line in done.splitlines() if line.startswith("tps"))
 
 
@@ -77,8 +82,8 @@ create_number = 1
 
 def create_rate(bench, clients, duration):
     global create_number
-    result = bench.load(path_of(EPHR, "create"), "--method=POST", f"--bodies={bench.bodies()}", f"--connections={clients}",
-                        f"--seconds={duration}", f"--first-number={create_number}")
+    result = bench.load(path_of(EPHR, "create"), "--method=POST", f"--bodies={bench.bodies()}",
+                        f"--connections={clients}", f"--seconds={duration}", f"--first-number={create_number}")
     create_number += 10 ** 8
     return result
 
@@ -107,12 +112,13 @@ def bench_create(bench):
             baseline = statistics.mean(baselines)
             rate = statistics.mean(result["per_second"] for result in results)
             p99 = max(result["p99_ms"] for result in results)
-            row(f"create-{clients}{kind}", f"ephemeral reports, {clients} clients; p99 {p99:.1f} ms", rate, baseline, "/s", rate / baseline,
-                f"at least {least}", rate / baseline >= least, p99_ms=p99)
+            row(f"create-{clients}{kind}", f"ephemeral reports, {clients} clients; p99 {p99:.1f} ms", rate, baseline,
+                "/s", rate / baseline, f"at least {least}", rate / baseline >= least, p99_ms=p99)
 
 
-# What set-wise SQL makes of the same documents, results and history, with the same indexes and nothing else to do; history has a row for
-# each event there, as every table had before history was packed: so the ratio compares with the same work at all times.
+# What set-wise SQL makes of the same documents, results and history, with the same indexes and nothing else to do.
+# History has a row for each event there, as every table had before history was packed:
+# so the ratio compares with the same work at all times.
 BASELINE = """
 DROP TABLE IF EXISTS plain_object, plain_result, plain_history, from_object, from_result, from_history;
 CREATE TABLE plain_object (LIKE kube_reports.object INCLUDING ALL);
@@ -126,7 +132,8 @@ CREATE INDEX ON plain_history USING brin (at) WITH (pages_per_range = 32);
 CREATE TABLE from_object AS SELECT g.id AS origin, row_number() OVER (ORDER BY o.version) / 32 AS batch, o.*
     FROM kube_reports.object o JOIN kube_reports_internal.origin g USING (cluster_id, resource_type, namespace, name);
 CREATE TABLE from_result AS SELECT f.batch, r.* FROM kube_reports_internal.result r JOIN from_object f USING (origin);
-CREATE TABLE from_history AS SELECT f.batch, c.* FROM kube_reports_internal.result_change c JOIN from_object f USING (origin);
+CREATE TABLE from_history AS SELECT f.batch, c.*
+    FROM kube_reports_internal.result_change c JOIN from_object f USING (origin);
 CREATE INDEX ON from_object (batch);
 CREATE INDEX ON from_result (batch);
 CREATE INDEX ON from_history (batch);
@@ -136,13 +143,20 @@ DECLARE
     n bigint;
 BEGIN
     FOR n IN SELECT DISTINCT batch FROM from_object ORDER BY 1 LOOP
-        WITH o AS (INSERT INTO plain_object (cluster_id, resource_type, namespace, name, uid, version, metadata, body, evaluated_at)
-                SELECT cluster_id, resource_type, namespace, name, uid, version, metadata, body, evaluated_at FROM from_object WHERE batch = n),
-            r AS (INSERT INTO plain_result (origin, key, criterion, subject, detail, first_seen, since, cluster_id, score, status, namespace, native_status)
-                SELECT origin, key, criterion, subject, detail, first_seen, since, cluster_id, score, status, namespace, native_status
+        WITH o AS (INSERT INTO plain_object
+                    (cluster_id, resource_type, namespace, name, uid, version, metadata, body, evaluated_at)
+                SELECT cluster_id, resource_type, namespace, name, uid, version, metadata, body, evaluated_at
+                FROM from_object WHERE batch = n),
+            r AS (INSERT INTO plain_result (origin, key, criterion, subject, detail, first_seen, since, cluster_id,
+                    score, status, namespace, native_status)
+                SELECT origin, key, criterion, subject, detail, first_seen, since, cluster_id, score, status,
+                    namespace, native_status
                 FROM from_result WHERE batch = n)
-            INSERT INTO plain_history (at, version, origin, key, criterion, subject, actor, cluster_id, old_status, new_status, namespace)
-                SELECT at, version, origin, key, criterion, subject, actor, cluster_id, old_status, new_status, namespace FROM from_history WHERE batch = n;
+            INSERT INTO plain_history
+                    (at, version, origin, key, criterion, subject, actor, cluster_id, old_status, new_status, namespace)
+                SELECT at, version, origin, key, criterion, subject, actor, cluster_id, old_status, new_status,
+                    namespace
+                FROM from_history WHERE batch = n;
         COMMIT;
     END LOOP;
 END $$;
@@ -150,13 +164,15 @@ END $$;
 
 
 def bench_results(bench):
-    """create-results, rescan: policy reports of 19 results by HTTPS against set-wise INSERTs of the same rows in batches of 32."""
+    """create-results, rescan:
+    policy reports of 19 results by HTTPS against set-wise INSERTs of the same rows in batches of 32."""
     count = scaled(10000, 500)
     rates = {}
     for clients in (8, 32):
         for part in ("warm", "measured"):
-            result = bench.load(path_of(POLR, f"create-{clients}-{part}"), "--method=POST", f"--bodies={bench.policy_reports()}",
-                                f"--connections={clients}", f"--requests={count if part == 'measured' else count // 10}")
+            result = bench.load(path_of(POLR, f"create-{clients}-{part}"), "--method=POST",
+                                f"--bodies={bench.policy_reports()}", f"--connections={clients}",
+                                f"--requests={count if part == 'measured' else count // 10}")
         rates[clients] = result
     bench.database.psql(BASELINE)
     plain = []
@@ -168,16 +184,18 @@ def bench_results(bench):
     baseline = statistics.mean(plain)
     for clients, result in rates.items():
         rate = result["per_second"]
-        row(f"create-results-{clients}", f"policy reports, {clients} clients; p99 {result['p99_ms']:.1f} ms", rate, baseline, "/s", rate / baseline,
-            "at least 0.5", rate / baseline >= 0.5, p99_ms=result["p99_ms"])
+        row(f"create-results-{clients}", f"policy reports, {clients} clients; p99 {result['p99_ms']:.1f} ms", rate,
+            baseline, "/s", rate / baseline, "at least 0.5", rate / baseline >= 0.5, p99_ms=result["p99_ms"])
 
-    state = ("SELECT md5(string_agg(r.ctid || ' ' || r.xmin, ',' ORDER BY r.origin, r.key)) FROM kube_reports_internal.result r;"
-             "SELECT count(*) FROM kube_reports_internal.result_change")
+    state = ("SELECT md5(string_agg(r.ctid || ' ' || r.xmin, ',' ORDER BY r.origin, r.key)) "
+             "FROM kube_reports_internal.result r; SELECT count(*) FROM kube_reports_internal.result_change")
     before = bench.database.psql(state)
-    result = bench.load(path_of(POLR, "create-32-measured", NUMBERED), "--method=PATCH", f"--bodies={bench.policy_reports(1800000000)}",
+    result = bench.load(path_of(POLR, "create-32-measured", NUMBERED), "--method=PATCH",
+                        f"--bodies={bench.policy_reports(1800000000)}",
                         "--content-type=application/merge-patch+json", "--connections=32", f"--requests={count}")
     untouched = bench.database.psql(state) == before
-    written = int(bench.database.psql("SELECT count(*) FROM kube_reports.object WHERE evaluated_at = to_timestamp(1800000000)"))
+    written = int(bench.database.psql("SELECT count(*) FROM kube_reports.object WHERE evaluated_at = "
+                                      "to_timestamp(1800000000)"))
     assert written == count, f"{written} reports have new times"
     create, rate = rates[32]["per_second"], result["per_second"]
     row("rescan", f"new times only, 32 clients; p99 {result['p99_ms']:.1f} ms", rate, create, "/s", rate / create,
@@ -187,36 +205,45 @@ def bench_results(bench):
 
 
 def bench_updates(bench, count):
-    """update: three of 19 results get another status.  Eight clients share batches: each waits for less than eight updates."""
+    """update: three of 19 results get another status.
+
+    Eight clients share batches: each waits for less than eight updates."""
     states = [bench.policy_updates(), bench.policy_reports(0)]
     median = {1: [], 8: []}
     for part in range(4):
         for clients, places in median.items():
-            result = bench.load(path_of(POLR, "create-32-measured", NUMBERED), "--method=PATCH", f"--bodies={states[part % 2]}",
+            result = bench.load(path_of(POLR, "create-32-measured", NUMBERED), "--method=PATCH",
+                                f"--bodies={states[part % 2]}",
                                 "--content-type=application/merge-patch+json", f"--connections={clients}",
-                                f"--requests={count // 10 if clients == 1 else count}", f"--first-number={1 if clients == 8 else 1 + count}")
+                                f"--requests={count // 10 if clients == 1 else count}",
+                                f"--first-number={1 if clients == 8 else 1 + count}")
             places.append(result["p50_ms"])
     alone, together = statistics.median(median[1]), statistics.median(median[8])
-    row("update-8", f"changed policy reports, 8 clients; {result['per_second']:.0f} a second", together, alone, "ms", together / alone,
-        "at most 4.5", together / alone <= 4.5, p99_ms=result["p99_ms"])
+    row("update-8", f"changed policy reports, 8 clients; {result['per_second']:.0f} a second", together, alone, "ms",
+        together / alone, "at most 4.5", together / alone <= 4.5, p99_ms=result["p99_ms"])
 
 
 def bench_disk(bench):
-    """disk: 10,000 reports of 19 results in 100 namespaces with everything derived, and the history of their creation."""
+    """disk: 10,000 reports of 19 results in 100 namespaces with everything derived,
+    and the history of their creation."""
     count = scaled(10000, 1000)
     bench.fill("pss", 1, count, batch=32)
     bench.fold()
     bench.upkeep()
     sizes = {line.split("|")[0]: int(line.split("|")[1]) for line in bench.database.psql(
         "SELECT c.relname, pg_total_relation_size(c.oid) FROM pg_class c"
-        " WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) AND c.relkind = 'r' ORDER BY 2 DESC").splitlines()}
+        " WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)"
+        " AND c.relkind = 'r' ORDER BY 2 DESC").splitlines()}
     history = sum(size for name, size in sizes.items() if name.startswith("report_change_")) / 1e6
     documents = sizes["object"] / 1e6
-    derived = sum(sizes[name] for name in ("origin", "criterion", "subject", "detail", "actor", "result", "result_since", "rollup", "rollup_policy",
+    derived = sum(sizes[name] for name in ("origin", "criterion", "subject", "detail", "actor", "result",
+                                           "result_since", "rollup", "rollup_policy",
                                            "rollup_delta", "rollup_daily", "score_daily")) / 1e6
     share = count / 10000
-    row("disk", f"{count:,} reports of 19 results, all derived", documents + derived, None, "MB", None, "at most 65", documents + derived <= 65 * share + 1)
-    row("disk-documents", "metadata and bodies of the same", documents, None, "MB", None, "at most 24", documents <= 24 * share + 1)
+    row("disk", f"{count:,} reports of 19 results, all derived", documents + derived, None, "MB", None, "at most 65",
+        documents + derived <= 65 * share + 1)
+    row("disk-documents", "metadata and bodies of the same", documents, None, "MB", None, "at most 24",
+        documents <= 24 * share + 1)
     row("disk-history", "of their creation", history, None, "MB", None, "at most 7", history <= 7 * share + 1)
     note(", ".join(f"{name} {size / 1e6:.1f}" for name, size in sizes.items() if size > 200000))
 
@@ -227,7 +254,8 @@ INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, met
     SELECT c.id, 1, 'turn-{turn}', 'r' || n, '{{}}', jsonb_build_object(
         'scope', jsonb_build_object('kind', 'Pod', 'name', 'pod-{turn}-' || n),
         'results', (SELECT jsonb_agg(jsonb_build_object('source', 'kyverno', 'policy', 'p' || m,
-                'rule', 'r-{turn}-' || n % 50, 'severity', 'high', 'result', CASE (n + m) % 5 WHEN 0 THEN 'fail' ELSE 'pass' END,
+                'rule', 'r-{turn}-' || n % 50, 'severity', 'high',
+                'result', CASE (n + m) % 5 WHEN 0 THEN 'fail' ELSE 'pass' END,
                 'message', format('turn {turn}, report %s, result %s', n, m)))
             FROM generate_series(1, 19) m))::kube_reports.report
     FROM kube_reports.cluster c, generate_series({first}, {last}) n WHERE c.uid = '{cluster}'"""
@@ -248,7 +276,8 @@ def bench_turnover(bench):
         started = time.time()
         bench.upkeep()
         spent += time.time() - started
-        history.append({name: int(bench.database.psql(f"SELECT count(*) FROM kube_reports_internal.{name}")) for name in kept})
+        history.append({name: int(bench.database.psql(f"SELECT count(*) FROM kube_reports_internal.{name}"))
+                        for name in kept})
     first, last = (sum(one.values()) for one in (history[0], history[-1]))
     size = int(bench.database.psql("SELECT sum(pg_total_relation_size(('kube_reports_internal.' || name)::regclass))"
                                    f" FROM unnest('{{{','.join(kept)}}}'::text[]) name"))
@@ -260,21 +289,6 @@ def bench_turnover(bench):
 # ---- what readers ask ----
 
 FLEET_NAMESPACES = 200
-# What the filters name is there: one that everybody has, one that few have, one that nobody has.
-FILTERS = [
-    {}, {"cluster": "test"}, {"cluster": "nobody"}, {"namespace": "ns-10"}, {"namespace": "nobody"}, {"report": "scan-210"}, {"report": "nobody"},
-    {"source": "kyverno"}, {"source": "Trivy Vulnerability"}, {"source": "nobody"}, {"policy": "disallow-capabilities-strict"},
-    {"policy": "CVE-2018-1003"}, {"policy": "nobody"}, {"rule": "autogen-check-seccomp"}, {"category": "Vulnerability Scan"}, {"severity": "critical"},
-    {"status": "pass"}, {"status": "fail"}, {"status": "warn"}, {"status": "error"}, {"native_status": "error"}, {"native_status": "MANUAL"},
-    {"subject_kind": "Pod"}, {"subject_kind": "Deployment"}, {"subject_kind": "CronJob"}, {"subject_namespace": "ns-7"}, {"subject_namespace": "nobody"},
-    {"subject_name": "app-210"}, {"subject_name": "nobody"}, {"subject_uid": "nobody"}, {"exception": "exception-7"}, {"exception": "nobody"},
-    {"exempted": True}, {"exempted": False}, {"score_from": 9.8}, {"score_from": 3, "score_to": 3.1}, {"score_to": 1}, {"score_from": 9.95},
-    {"properties": {"resource": "package-7"}}, {"properties": {"artifact.tag": "v1"}}, {"properties": {"resource": "nobody"}},
-    {"text": "image could not be read"}, {"text": "seccomp"}, {"text": "validation"}, {"text": "pod-14"}, {"text": "app-210"}, {"text": "nobody says this"},
-    {"text": "ab"}, {"since_from": "yesterday"}, {"since_to": "yesterday"}, {"since_from": "infinity"}, {"first_seen_from": "yesterday"},
-    {"first_seen_from": "infinity"}, {"namespace": ["ns-7", "ns-8", "ns-10"], "severity": "high", "status": ["fail", "error"]},
-    {"namespace": "ns-10", "score_from": 8, "text": "package-7"}, {"status": "fail", "since_from": "yesterday"},
-    {"status": "error", "subject_kind": "Deployment"}, {"status": "fail", "exempted": True}, {"severity": "critical", "text": "package-8", "status": "fail"}]
 
 
 class Reader:
@@ -302,26 +316,30 @@ def reader_roles(bench):
     """Who sees all, and who sees 2 of the namespaces."""
     bench.database.psql("CREATE ROLE reader_of_two LOGIN", user="postgres")
     for namespace in ("ns-7", "ns-10"):
-        bench.database.psql(f"SELECT kube_reports.grant_namespace('reader_of_two', '{bench.stack.cluster}', '{namespace}')")
+        bench.database.psql(f"SELECT kube_reports.grant_namespace('reader_of_two', '{bench.stack.cluster}', "
+                            f"'{namespace}')")
     return {"all": "kube_reports_reader", "2 namespaces": "reader_of_two"}
 
 
 def fleet(bench):
-    """150,000 reports of 19 results in 200 namespaces, of the last 30 days as far as counts and history are concerned; its readers by name."""
+    """150,000 reports of 19 results in 200 namespaces, of the last 30 days as far as counts and history are concerned;
+    its readers by name."""
     count, days = scaled(150000, 3000), 30
     step = count // days
     script = [f"\\i {HERE}/generate.sql"]
     for day in range(days):
         age = f"interval '{days - 1 - day} days'"
         script.append(f"""
-            SELECT pg_temp.store('{bench.stack.cluster}', 'fleet', {day * step + 1}, {(day + 1) * step}, {FLEET_NAMESPACES});
+            SELECT pg_temp.store('{bench.stack.cluster}', 'fleet', {day * step + 1}, {(day + 1) * step},
+                {FLEET_NAMESPACES});
             UPDATE kube_reports_internal.rollup_delta SET day = (day - {age})::date;
             SELECT kube_reports_internal.fold_rollups(1000000);""")
         if days - 1 - day:
             script.append(f"""
             SELECT kube_reports.make_history(now() - {age});
             UPDATE kube_reports_internal.origin SET first_seen = first_seen - {age} WHERE id > {day * step};
-            UPDATE kube_reports_internal.result SET first_seen = first_seen - {age}, since = since - {age} WHERE origin > {day * step};
+            UPDATE kube_reports_internal.result SET first_seen = first_seen - {age}, since = since - {age}
+                WHERE origin > {day * step};
             UPDATE kube_reports_internal.report_change SET at = at - {age} WHERE origin > {day * step};""")
     note(f"storing {days * step:,} reports")
     # What has aged was written twice, which no store has to.
@@ -332,17 +350,22 @@ def fleet(bench):
 
 
 def bench_analytics(bench):
-    """analytics-*: what is answered from the counts, and the first 100 rows of every filter, as who sees all and as who sees 2 of 200 namespaces."""
+    """analytics-*: what is answered from the counts, and the first 100 rows of every filter,
+    as who sees all and as who sees 2 of 200 namespaces."""
     readers = fleet(bench)
     today = "(now() AT TIME ZONE 'UTC')::date"
     for name, words, sql in (
-            ("failing", "failing by policy and namespace", "SELECT namespace, policy, warn, fail, error FROM kube_reports.failing_by_policy_namespace"),
-            ("status", "counts by status", "SELECT namespace, source, pass, warn, fail, error, skip FROM kube_reports.status_counts"),
-            ("score", "score of the cluster, 30 days", f"SELECT day, score, weighted_score FROM kube_reports.compliance_score({today} - 29, {today})")):
+            ("failing", "failing by policy and namespace",
+             "SELECT namespace, policy, warn, fail, error FROM kube_reports.failing_by_policy_namespace"),
+            ("status", "counts by status",
+             "SELECT namespace, source, pass, warn, fail, error, skip FROM kube_reports.status_counts"),
+            ("score", "score of the cluster, 30 days",
+             f"SELECT day, score, weighted_score FROM kube_reports.compliance_score({today} - 29, {today})")):
         for who, reader in readers.items():
             rows_found, first, usual, used = reader.ask(sql, 21)
             assert rows_found
-            row(f"analytics-{name}", f"{words}; {who}, {len(rows_found):,} rows", usual, None, "ms", None, "under 10", usual < 10, first_ms=first, processor_ms=used)
+            row(f"analytics-{name}", f"{words}; {who}, {len(rows_found):,} rows", usual, None, "ms", None, "under 10",
+                usual < 10, first_ms=first, processor_ms=used)
     for who, reader in readers.items():
         found = []
         for wanted in FILTERS:
@@ -350,18 +373,21 @@ def bench_analytics(bench):
             sql = "SELECT * FROM kube_reports.search_results('%s', 100)" % json.dumps(wanted).replace(
                 '"yesterday"', '"%s"' % time.strftime("%Y-%m-%dT00:00:00Z", time.gmtime(time.time() - 86400)))
             page, first, usual, used = reader.ask(sql)
-            found.append({"filter": json.dumps(wanted), "rows": len(page), "first_ms": first, "ms": usual, "processor_ms": used})
+            found.append({"filter": json.dumps(wanted), "rows": len(page), "first_ms": first, "ms": usual,
+                          "processor_ms": used})
             if len(page) == 100:
                 # Far on: after a place that is later than most.
                 place = '[9000000000000000000, "p", 2147483647, "", 0, 0, 1]'
                 page, first, usual, used = reader.ask(sql.replace(", 100)", f", 100, '{place}')"), 3)
-                found.append({"filter": json.dumps(wanted) + ", deep", "rows": len(page), "first_ms": first, "ms": usual, "processor_ms": used})
+                found.append({"filter": json.dumps(wanted) + ", deep", "rows": len(page), "first_ms": first,
+                              "ms": usual, "processor_ms": used})
         worst = max(found, key=lambda one: one["ms"])
-        row("analytics-filters", f"{len(found)} pages; {who}; slowest {worst['filter'][:30]}", worst["ms"], statistics.median(one["ms"] for one in found), "ms", None,
-            "each under 50", worst["ms"] < 50, filters=found)
+        row("analytics-filters", f"{len(found)} pages; {who}; slowest {worst['filter'][:30]}", worst["ms"],
+            statistics.median(one["ms"] for one in found), "ms", None, "each under 50", worst["ms"] < 50, filters=found)
         for one in found:
             if one["ms"] >= 50:
-                note(f"{who}: {one['filter']}: {one['ms']:.1f} ms ({one['processor_ms']:.1f} of the processor), first {one['first_ms']:.1f} ms, {one['rows']} rows")
+                note(f"{who}: {one['filter']}: {one['ms']:.1f} ms ({one['processor_ms']:.1f} of the processor), first "
+                     f"{one['first_ms']:.1f} ms, {one['rows']} rows")
 
 
 def bench_score(bench):
@@ -374,14 +400,19 @@ def bench_score(bench):
     stored = int(bench.database.psql("SELECT count(*) FROM kube_reports_internal.result"))
     for who, role in reader_roles(bench).items():
         for score in (8.0, 9.9):
-            page, first, usual, used = Reader(bench, role).ask(f"SELECT * FROM kube_reports.reports_with_score({score})", 21)
+            page, first, usual, used = Reader(bench, role).ask(
+                f"SELECT * FROM kube_reports.reports_with_score({score})", 21)
             assert len(page) == 100 or SCALE < 1
-            row("score", f"at least {score} among {stored:,} results; {who}", usual, None, "ms", None, "under 50", usual < 50, first_ms=first, processor_ms=used)
+            row("score", f"at least {score} among {stored:,} results; {who}", usual, None, "ms", None, "under 50",
+                usual < 50, first_ms=first, processor_ms=used)
 
 
 # What the queries of docs/analytics.md name, and what is there of the kind.
-QUESTION_NAMES = {"'Deployment', 'shop', 'catalog'": "'Pod', 'ns-10', 'pod-410'", "'local'": "'test'", '"local"': '"test"', "'sample-staging'": "'other'", '"shop"': '"ns-10"', '"payments"': '"ns-7"',
-                  "'disallow-privilege-escalation'": "'disallow-capabilities-strict'", "'autogen-privilege-escalation'": "'require-drop-all'", "'require-run-as-nonroot'": "'restrict-seccomp'",
+QUESTION_NAMES = {"'Deployment', 'shop', 'catalog'": "'Pod', 'ns-10', 'pod-410'", "'local'": "'test'",
+                  '"local"': '"test"', "'sample-staging'": "'other'", '"shop"': '"ns-10"', '"payments"': '"ns-7"',
+                  "'disallow-privilege-escalation'": "'disallow-capabilities-strict'",
+                  "'autogen-privilege-escalation'": "'require-drop-all'",
+                  "'require-run-as-nonroot'": "'restrict-seccomp'",
                   "CVE-2021-44228": "CVE-2018-1003", "interval '5 days'": "interval '10 days'"}
 # The second cluster of those that they compare; it has reports of its own.
 OTHER_CLUSTER = "00000000-0000-4000-8000-00000000000b"
@@ -394,9 +425,11 @@ def looked_at(plan):
         if node is not plan:
             for name, rows_read in looked_at(node).items():
                 found[name] = found.get(name, 0) + rows_read
-    if "Scan" in plan["Node Type"] and (name := plan.get("Index Name") or plan.get("Relation Name")) and plan["Actual Loops"]:
+    name = plan.get("Index Name") or plan.get("Relation Name")
+    if "Scan" in plan["Node Type"] and name and plan["Actual Loops"]:
         name += " (whole)" if plan["Node Type"].endswith("Seq Scan") else ""
-        found[name] = found.get(name, 0) + round((plan["Actual Rows"] + plan.get("Rows Removed by Filter", 0)) * plan["Actual Loops"])
+        rows_read = plan["Actual Rows"] + plan.get("Rows Removed by Filter", 0)
+        found[name] = found.get(name, 0) + round(rows_read * plan["Actual Loops"])
     return found
 
 
@@ -405,8 +438,9 @@ def short_plan(bench, role, sql):
     session = psycopg2.connect(bench.database.connection("postgres"))
     session.autocommit = True
     cursor = session.cursor()
-    cursor.execute("LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0; SET auto_explain.log_analyze = on; SET auto_explain.log_timing = off;"
-                   "SET auto_explain.log_nested_statements = on; SET auto_explain.log_format = json; SET client_min_messages = log; SET ROLE " + role)
+    cursor.execute("LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0; SET auto_explain.log_analyze = on;"
+                   "SET auto_explain.log_timing = off; SET auto_explain.log_nested_statements = on;"
+                   "SET auto_explain.log_format = json; SET client_min_messages = log; SET ROLE " + role)
     session.notices.clear()
     cursor.execute(sql)
     found = {}
@@ -415,42 +449,59 @@ def short_plan(bench, role, sql):
             for name, rows_read in looked_at(json.loads(notice.split("plan:", 1)[1])["Plan"]).items():
                 found[name] = found.get(name, 0) + rows_read
     session.close()
-    return ", ".join(f"{name} {rows_read:,}" for name, rows_read in sorted(found.items(), key=lambda one: -one[1])[:3] if rows_read > 20) or "a few rows"
+    most = sorted(found.items(), key=lambda one: -one[1])[:3]
+    return ", ".join(f"{name} {rows_read:,}" for name, rows_read in most if rows_read > 20) or "a few rows"
 
 
 def lively(bench):
-    """What a fleet has besides: results that change and change back, a cluster where what fails elsewhere passes, checks with remediations."""
+    """What a fleet has besides:
+    results that change and change back, a cluster where what fails elsewhere passes, checks with remediations."""
     changed, checks = scaled(3000, 60), scaled(600, 30)
     # Hours ago; every second of them changes back, every tenth goes to and fro.
     for hours, wanted in ((120, 1), (60, 2), (16, 10), (12, 10), (8, 10), (4, 10)):
         bench.script(f"""
             SELECT clock_timestamp() AS begun \\gset
             UPDATE kube_reports.object o
-                SET body = jsonb_set(o.body::jsonb, '{{results,0,result}}', CASE o.body::jsonb#>>'{{results,0,result}}' WHEN 'fail' THEN '"pass"' ELSE '"fail"' END::jsonb)::kube_reports.report
-                FROM (SELECT g.*, row_number() OVER (ORDER BY g.id) AS number FROM kube_reports_internal.origin g ORDER BY g.id LIMIT {changed}) g
-                WHERE (o.cluster_id, o.resource_type, o.namespace, o.name) = (g.cluster_id, g.resource_type, g.namespace, g.name) AND g.number % {wanted} = 0;
+                SET body = jsonb_set(o.body::jsonb, '{{results,0,result}}', CASE o.body::jsonb#>>'{{results,0,result}}'
+                    WHEN 'fail' THEN '"pass"' ELSE '"fail"' END::jsonb)::kube_reports.report
+                FROM (SELECT g.*, row_number() OVER (ORDER BY g.id) AS number FROM kube_reports_internal.origin g
+                    ORDER BY g.id LIMIT {changed}) g
+                WHERE (o.cluster_id, o.resource_type, o.namespace, o.name)
+                    = (g.cluster_id, g.resource_type, g.namespace, g.name) AND g.number % {wanted} = 0;
             SELECT kube_reports.make_history(now() - interval '{hours} hours');
             UPDATE kube_reports_internal.result r SET since = since - interval '{hours} hours' WHERE since >= :'begun';
-            UPDATE kube_reports_internal.report_change c SET at = at - interval '{hours} hours' WHERE at >= :'begun';""")
+            UPDATE kube_reports_internal.report_change c SET at = at - interval '{hours} hours'
+                WHERE at >= :'begun';""")
     bench.script(f"""
         \\i {HERE}/generate.sql
         SELECT kube_reports.register_cluster('{OTHER_CLUSTER}', 'other');
         INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, metadata, body)
-            SELECT c.id, t.id, 'ns-1', d.document#>>'{{metadata,name}}', (d.document->'metadata')::kube_reports.report, (d.document - '{{apiVersion,kind,metadata}}'::text[])::kube_reports.report
-            FROM generate_series(1, {changed}) n, LATERAL (SELECT pg_temp.generated_pss(n, 'ns-1')::jsonb OFFSET 0) d(document),
+            SELECT c.id, t.id, 'ns-1', d.document#>>'{{metadata,name}}', (d.document->'metadata')::kube_reports.report,
+                (d.document - '{{apiVersion,kind,metadata}}'::text[])::kube_reports.report
+            FROM generate_series(1, {changed}) n,
+                LATERAL (SELECT pg_temp.generated_pss(n, 'ns-1')::jsonb OFFSET 0) d(document),
                 kube_reports.cluster c, kube_reports.resource_type t
-            WHERE c.uid = '{OTHER_CLUSTER}' AND t."group" = 'wgpolicyk8s.io' AND t.kind = 'PolicyReport' AND d.document#>>'{{summary,fail}}' = '0'""")
+            WHERE c.uid = '{OTHER_CLUSTER}' AND t."group" = 'wgpolicyk8s.io' AND t.kind = 'PolicyReport'
+                AND d.document#>>'{{summary,fail}}' = '0'""")
     register_compliance(bench.database)
     bench.script(f"""
         INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, metadata, body)
-            SELECT c.id, t.id, 'openshift-compliance', d.name, (d.metadata || jsonb_build_object('namespace', 'openshift-compliance', 'name', d.name))::kube_reports.report, d.body::kube_reports.report
+            SELECT c.id, t.id, 'openshift-compliance', d.name,
+                (d.metadata || jsonb_build_object('namespace', 'openshift-compliance', 'name', d.name))
+                    ::kube_reports.report, d.body::kube_reports.report
             FROM generate_series(1, {checks}) n, LATERAL (VALUES
-                    ('compliancecheckresults', 'cis-check-' || n, '{{"labels": {{"compliance.openshift.io/scan-name": "cis", "compliance.openshift.io/suite": "suite",
+                    ('compliancecheckresults', 'cis-check-' || n,
+                        '{{"labels": {{"compliance.openshift.io/scan-name": "cis",
+                            "compliance.openshift.io/suite": "suite",
                             "compliance.openshift.io/automated-remediation": ""}}}}'::jsonb,
-                        jsonb_build_object('id', 'xccdf_' || n, 'severity', 'medium', 'status', CASE WHEN n % 3 = 0 THEN 'PASS' ELSE 'FAIL' END)),
-                    ('complianceremediations', 'cis-check-' || n, jsonb_build_object('ownerReferences', jsonb_build_array(jsonb_build_object(
-                            'apiVersion', 'compliance.openshift.io/v1alpha1', 'kind', 'ComplianceCheckResult', 'name', 'cis-check-' || n, 'uid', n::text))),
-                        jsonb_build_object('spec', '{{"apply": true}}'::jsonb, 'status', jsonb_build_object('applicationState', CASE WHEN n % 2 = 0 THEN 'Applied' ELSE 'Pending' END)))
+                        jsonb_build_object('id', 'xccdf_' || n, 'severity', 'medium',
+                            'status', CASE WHEN n % 3 = 0 THEN 'PASS' ELSE 'FAIL' END)),
+                    ('complianceremediations', 'cis-check-' || n,
+                        jsonb_build_object('ownerReferences', jsonb_build_array(jsonb_build_object(
+                            'apiVersion', 'compliance.openshift.io/v1alpha1', 'kind', 'ComplianceCheckResult',
+                            'name', 'cis-check-' || n, 'uid', n::text))),
+                        jsonb_build_object('spec', '{{"apply": true}}'::jsonb, 'status', jsonb_build_object(
+                            'applicationState', CASE WHEN n % 2 = 0 THEN 'Applied' ELSE 'Pending' END)))
                 ) d(plural, name, metadata, body), kube_reports.cluster c, kube_reports.resource_type t
             WHERE c.uid = '{bench.stack.cluster}' AND t."group" = 'compliance.openshift.io' AND t.plural = d.plural""")
     bench.fold()
@@ -462,8 +513,10 @@ def bench_questions(bench):
     page = (HERE.parents[1] / "docs" / "analytics.md").read_text(encoding="utf-8")
     readers = fleet(bench)
     lively(bench)
-    bench.database.psql("INSERT INTO kube_reports.framework_control (framework, control, policy) VALUES ('NIST SP 800-53', 'AC-2', 'restrict-seccomp')")
-    table = ["| question | sees all: ms | sees 2 of 200 namespaces: ms | rows | plan: rows read, by index or table |", "| --- | --- | --- | --- | --- |"]
+    bench.database.psql("INSERT INTO kube_reports.framework_control (framework, control, policy) "
+                        "VALUES ('NIST SP 800-53', 'AC-2', 'restrict-seccomp')")
+    table = ["| question | sees all: ms | sees 2 of 200 namespaces: ms | rows | plan: rows read, by index or table |",
+             "| --- | --- | --- | --- | --- |"]
     slowest, unanswered = 0, []
     for number, text in re.findall(r"^### (\d+)\. (.*?)(?=^### |\Z)", page, re.M | re.S):
         for sql in re.findall(r"```sql\n(.*?);\n```", text, re.S):
@@ -478,33 +531,40 @@ def bench_questions(bench):
             slowest = max(slowest, *times.values())
             if count == 0:
                 unanswered.append(sql)
-            table.append(f"| {number} | {times['all']:.1f} | {times['2 namespaces']:.1f} | {count:,} | {short_plan(bench, 'kube_reports_reader', sql)} |")
-    row("questions", "docs/analytics.md; the slowest, of the processor", slowest, None, "ms", None, "each has an answer", not unanswered, table=table)
+            table.append(f"| {number} | {times['all']:.1f} | {times['2 namespaces']:.1f} | {count:,} | "
+                         f"{short_plan(bench, 'kube_reports_reader', sql)} |")
+    row("questions", "docs/analytics.md; the slowest, of the processor", slowest, None, "ms", None,
+        "each has an answer", not unanswered, table=table)
     print("\n".join(table), flush=True)
     for sql in unanswered:
         note(f"nothing answers {sql}")
 
 
 def bench_page(bench):
-    """page: of a list that began before the log's last 45,000 events, at its beginning and at depth 300, while others write."""
+    """page: of a list that began before the log's last 45,000 events, at its beginning and at depth 300,
+    while others write."""
     count, page = scaled(150000, 3000), 500
     depth = count // page
     bench.fill("pss", 1, count)
     note(f"walking to page {depth}")
     api, token = bench.proxy.api(keep=True), ""
     for _ in range(depth - 1):
-        token = api.get(path_of(POLR), accept=PARTIAL_LIST, **{"limit": page, "continue": token}).json["metadata"]["continue"]
+        token = api.get(path_of(POLR), accept=PARTIAL_LIST,
+                        **{"limit": page, "continue": token}).json["metadata"]["continue"]
     events = scaled(45000, 900)
     note(f"{events} changes for the log")
-    bench.database.psql(f"""UPDATE kube_reports.object o SET metadata = jsonb_set(o.metadata::jsonb, '{{labels,touched}}', '"yes"')::kube_reports.report
+    bench.database.psql(f"""UPDATE kube_reports.object o
+        SET metadata = jsonb_set(o.metadata::jsonb, '{{labels,touched}}', '"yes"')::kube_reports.report
         FROM (SELECT cluster_id, resource_type, namespace, name FROM kube_reports.object ORDER BY uid LIMIT {events}) t
-        WHERE (o.cluster_id, o.resource_type, o.namespace, o.name) = (t.cluster_id, t.resource_type, t.namespace, t.name)""")
+        WHERE (o.cluster_id, o.resource_type, o.namespace, o.name)
+            = (t.cluster_id, t.resource_type, t.namespace, t.name)""")
     # A small report under ever new names: as many changes as writes.
     body = bench.directory / "polr"
-    body.write_text('{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport","metadata":{"name":"' + NUMBERED + '"},"summary":{"pass":1}}\n',
-                    encoding="utf-8")
+    body.write_text('{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport","metadata":{"name":"' + NUMBERED
+                    + '"},"summary":{"pass":1}}\n', encoding="utf-8")
     writes = 500
-    writer = bench.load(path_of(POLR, "writes"), "--method=POST", f"--bodies={body}", "--connections=8", f"--rate={writes}", "--seconds=3600", wait=False)
+    writer = bench.load(path_of(POLR, "writes"), "--method=POST", f"--bodies={body}", "--connections=8",
+                        f"--rate={writes}", "--seconds=3600", wait=False)
     try:
         times = {1: [], depth: []}
         for _ in range(scaled(40, 10)):
@@ -516,18 +576,23 @@ def bench_page(bench):
     first, deep = (statistics.median(times[at]) * 1000 for at in (1, depth))
     # The same cost: neither may be dearer than the other.
     ratio = max(deep / first, first / deep)
-    row("page", f"{page} of {count:,}, depth {depth} and 1; {written['per_second']:.0f} writes/s", deep, first, "ms", ratio,
-        f"within 1.5, {writes} writes/s", ratio <= 1.5 and written["per_second"] >= 0.95 * writes, writes_per_second=written["per_second"])
+    row("page", f"{page} of {count:,}, depth {depth} and 1; {written['per_second']:.0f} writes/s", deep, first, "ms",
+        ratio, f"within 1.5, {writes} writes/s", ratio <= 1.5 and written["per_second"] >= 0.95 * writes,
+        writes_per_second=written["per_second"])
 
 
 def rewrite(bench, mark, tenths):
-    """Writes objects again as the owner, each with another annotation, a tenth in a transaction; all that are asked for."""
+    """Writes objects again as the owner, each with another annotation, a tenth in a transaction;
+    all that are asked for."""
     for tenth in tenths:
         condition = f"abs(hashtext(o.name)) % 10 = {tenth}"
         counted = bench.database.psql(f"""
             WITH written AS (UPDATE kube_reports.object o
-                SET metadata = (o.metadata::jsonb || '{{"annotations": {{"rewritten": "{mark}"}}}}')::kube_reports.report WHERE {condition} RETURNING 1)
-            SELECT count(*) > 0 AND count(*) = (SELECT count(*) FROM kube_reports.object o WHERE {condition}) FROM written""")
+                SET metadata = (o.metadata::jsonb
+                    || '{{"annotations": {{"rewritten": "{mark}"}}}}')::kube_reports.report
+                WHERE {condition} RETURNING 1)
+            SELECT count(*) > 0 AND count(*) = (SELECT count(*) FROM kube_reports.object o WHERE {condition})
+                FROM written""")
         assert counted == "t", "not all were written again"
 
 
@@ -550,34 +615,37 @@ def bench_lookup(bench):
     among_few = lookup_ms(bench, few)
     bench.fill("small", few + 1, many)
     among_many = lookup_ms(bench, many)
-    row("lookup", f"by label among {many:,} and {few:,}", among_many, among_few, "ms", among_many / among_few, "under 5 ms, within 3",
-        among_many < 5 and among_many / among_few <= 3)
+    row("lookup", f"by label among {many:,} and {few:,}", among_many, among_few, "ms", among_many / among_few,
+        "under 5 ms, within 3", among_many < 5 and among_many / among_few <= 3)
 
 
 def watchers(bench, ports, *options, wait=True):
     """Runs the watchers; what they saw, or the process when wait is off."""
     pki = bench.stack.pki
-    command = [str(BUILD / "watchers"), f"--ports={','.join(map(str, ports))}", f"--ca={pki}/ca.crt", f"--certificate={pki}/admin.crt",
-               f"--key={pki}/admin.key", *options, path_of(POLR, "%s")]
+    command = [str(BUILD / "watchers"), f"--ports={','.join(map(str, ports))}", f"--ca={pki}/ca.crt",
+               f"--certificate={pki}/admin.crt", f"--key={pki}/admin.key", *options, path_of(POLR, "%s")]
     if not wait:
         return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     return json.loads(run(command, timeout=900).out)
 
 
 def bench_watch(bench):
-    """watch-metadata, watch-objects: a thousand watchers at two proxies, beside two hundred that read nothing; every event to everyone it concerns."""
+    """watch-metadata, watch-objects:
+    a thousand watchers at two proxies, beside two hundred that read nothing; every event to everyone it concerns."""
     ports = [bench.proxy.port, bench.stack.proxy().port]
     count, slow = scaled(1000, 50), scaled(200, 10)
     for name, rate, words, options in (
             ("watch-metadata", 20, "all namespaces", [f"--accept={PARTIAL}"]),
             ("watch-objects", 100, "1 write in 50", ["--namespaces=50"])):
         writes = int(rate * seconds(20))
-        seen = watchers(bench, ports, f"--watchers={count + slow}", f"--slow={slow}", f"--writes={writes}", f"--rate={rate}", *options)
-        whole = not seen["failed"] and seen["writes"] == writes and seen["missing"] == seen["doubled"] == seen["ended"] == 0
-        row(name, f"{count:,} watchers, {rate} writes/s, {words}", seen["p99_ms"], seen["p50_ms"], "ms", None, "p99 under 250, none missed",
-            whole and seen["p99_ms"] < 250, **seen)
-        row(name + "-sends", f"{seen['events']:,} events sent in {seen['seconds']:.0f} s", seen["events"] / seen["seconds"],
-            seen["bytes"] / seen["seconds"] / 1e6, "/s; MB", None, "reported", None)
+        seen = watchers(bench, ports, f"--watchers={count + slow}", f"--slow={slow}", f"--writes={writes}",
+                        f"--rate={rate}", *options)
+        whole = (not seen["failed"] and seen["writes"] == writes
+                 and seen["missing"] == seen["doubled"] == seen["ended"] == 0)
+        row(name, f"{count:,} watchers, {rate} writes/s, {words}", seen["p99_ms"], seen["p50_ms"], "ms", None,
+            "p99 under 250, none missed", whole and seen["p99_ms"] < 250, **seen)
+        row(name + "-sends", f"{seen['events']:,} events sent in {seen['seconds']:.0f} s",
+            seen["events"] / seen["seconds"], seen["bytes"] / seen["seconds"] / 1e6, "/s; MB", None, "reported", None)
 
 
 def bench_feed(bench):
@@ -609,7 +677,8 @@ def bench_idle(bench):
 
 
 def bench_growth(bench):
-    """growth: creates into a large store that was rewritten three times, beside a snapshot of 60 s, against creates into a small one."""
+    """growth: creates into a large store that was rewritten three times, beside a snapshot of 60 s,
+    against creates into a small one."""
     few, many, duration = scaled(10000, 500), scaled(1000000, 5000), seconds(20)
     bench.fill("small", 1, few)
     create_rate(bench, 8, 2)
@@ -618,7 +687,8 @@ def bench_growth(bench):
     for n in range(3):
         note(f"rewrite {n + 1} of {many:,} objects")
         rewrite(bench, n, range(10))
-    reader = subprocess.Popen(["psql", "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-d", bench.database.connection()],
+    reader = subprocess.Popen(["psql", "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-d",
+                               bench.database.connection()],
                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         # The first query takes the snapshot; with its answer it is there, and it stays until the transaction ends.
@@ -629,11 +699,13 @@ def bench_growth(bench):
     finally:
         reader.communicate("SELECT count(*) FROM kube_reports_internal.lane;\nCOMMIT;\n", timeout=60)
     assert reader.returncode == 0, "the old snapshot did not last"
-    row("growth", f"creates among {many:,} and {few:,}", large, small, "/s", small / large, "within 1.5", small / large <= 1.5)
+    row("growth", f"creates among {many:,} and {few:,}", large, small, "/s", small / large, "within 1.5",
+        small / large <= 1.5)
 
 
 def first_sync(bench, count):
-    """How a metadata informer begins, in the three ways that there are: seconds for each, those of each page, and what the proxy grew by."""
+    """How a metadata informer begins, in the three ways that there are:
+    seconds for each, those of each page, and what the proxy grew by."""
     path = path_of(EPHR)
     before = bench.proxy.memory("VmRSS")
     bench.proxy.reset_peak()
@@ -659,7 +731,8 @@ def first_sync(bench, count):
 
     begun, events = time.time(), 0
     connection = bench.proxy.api().connect(600)
-    connection.request("GET", f"{path}?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true",
+    connection.request("GET", f"{path}?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
+                       "&allowWatchBookmarks=true",
                        headers={"User-Agent": "bench/1.0", "Accept": PARTIAL})
     answer = connection.getresponse()
     while b"k8s.io/initial-events-end" not in (line := answer.readline()):
@@ -672,7 +745,8 @@ def first_sync(bench, count):
 
 
 def bench_backlog(bench):
-    """backlog: a store full of ephemeral reports: informers' first sync, pages, deletecollection, and what churn does to the table."""
+    """backlog: a store full of ephemeral reports:
+    informers' first sync, pages, deletecollection, and what churn does to the table."""
     count = scaled(1000000, 4000)
     share = count // 20
     bench.fill("small", 1, count, namespaces=20)
@@ -682,20 +756,23 @@ def bench_backlog(bench):
     found, pages, grown = first_sync(bench, count)
     for way, words in (("list", "in one list"), ("pages", "in pages of 500"), ("watch", "as initial events")):
         whole = found[way] is not None
-        row(f"backlog-sync-{way}", f"metadata of {count:,} {words}", count / found[way] if whole else None, found[way], "/s; s", None,
-            "whole", whole)
+        row(f"backlog-sync-{way}", f"metadata of {count:,} {words}", count / found[way] if whole else None, found[way],
+            "/s; s", None, "whole", whole)
     row("backlog-sync-memory", "growth of the proxy meanwhile", grown, None, "MiB", None, "at most 64", grown <= 64)
     tenth = len(pages) // 10 + 1
     first, last = statistics.median(pages[:tenth]) * 1000, statistics.median(pages[-tenth:]) * 1000
-    row("backlog-pages", f"the last tenth of {len(pages):,} pages, and the first", last, first, "ms", last / first, "within 1.5", last / first <= 1.5)
+    row("backlog-pages", f"the last tenth of {len(pages):,} pages, and the first", last, first, "ms", last / first,
+        "within 1.5", last / first <= 1.5)
 
     # Others write to the same lane meanwhile, and somebody watches.
-    writer = bench.load(path_of(EPHR, "create"), "--method=POST", f"--bodies={bench.bodies()}", "--connections=2", "--rate=50",
-                        "--seconds=3600", wait=False)
-    version = bench.proxy.api().get(path_of(EPHR, "ns-3"), accept=PARTIAL_LIST, limit="1").json["metadata"]["resourceVersion"]
+    writer = bench.load(path_of(EPHR, "create"), "--method=POST", f"--bodies={bench.bodies()}", "--connections=2",
+                        "--rate=50", "--seconds=3600", wait=False)
+    version = bench.proxy.api().get(path_of(EPHR, "ns-3"), accept=PARTIAL_LIST,
+                                    limit="1").json["metadata"]["resourceVersion"]
     with bench.proxy.api().watch(path_of(EPHR, "ns-3"), PARTIAL, resourceVersion=version) as watch:
         begun, requests, code = time.time(), 0, 504
-        # What outlasts --request-timeout has deleted a part; whoever wants all of it gone asks again, as the namespace controller does.
+        # A request that outlasts --request-timeout has deleted a part.
+        # Who wants all of it gone asks again, as the namespace controller does.
         while code == 504:
             code = bench.proxy.api().request("DELETE", path_of(EPHR, "ns-3"), seconds=600).code
             requests += 1
@@ -705,9 +782,10 @@ def bench_backlog(bench):
         lag = time.time() - begun - taken
     writer.terminate()
     p99 = bench.result(writer.communicate(timeout=60)[0])["p99_ms"]
-    row("backlog-delete", f"deletecollection of {share:,}, {requests} requests; last event {lag:.1f} s later", share / taken, taken, "/s; s", None,
-        "a watcher sees each", len(seen) == share)
-    row("backlog-delete-others", "p99 of creates beside it", p99, None, "ms", None, "below the lock timeout", p99 < 2000)
+    row("backlog-delete", f"deletecollection of {share:,}, {requests} requests; last event {lag:.1f} s later",
+        share / taken, taken, "/s; s", None, "a watcher sees each", len(seen) == share)
+    row("backlog-delete-others", "p99 of creates beside it", p99, None, "ms", None, "below the lock timeout",
+        p99 < 2000)
 
     # Half of it is written again, a tenth at a time; autovacuum has what the extension's tables ask for.
     vacuums = "SELECT autovacuum_count FROM pg_stat_user_tables WHERE relid = 'kube_reports.object'::regclass"
@@ -716,8 +794,8 @@ def bench_backlog(bench):
         rewrite(bench, n, [n])
         until(lambda: int(bench.database.psql(vacuums)) > before, 300, "autovacuum")
     churned = int(bench.database.psql(size))
-    row("backlog-bloat", "size of the table, half of it written again", churned / 1e6, fresh / 1e6, "MB", churned / fresh, "within 1.25",
-        churned / fresh <= 1.25)
+    row("backlog-bloat", "size of the table, half of it written again", churned / 1e6, fresh / 1e6, "MB",
+        churned / fresh, "within 1.25", churned / fresh <= 1.25)
 
 
 def processor_seconds(*processes):
@@ -734,7 +812,8 @@ def processor_seconds(*processes):
 def bench_sizing(bench):
     """sizing: what a write of each kind costs: log, processor time of the database and of the proxy, and what stays."""
     count = scaled(10000, 500)
-    server = int(pathlib.Path(bench.database.directory, "data/postmaster.pid").read_text(encoding="ascii").splitlines()[0])
+    server = int(pathlib.Path(bench.database.directory,
+                              "data/postmaster.pid").read_text(encoding="ascii").splitlines()[0])
     times, changed = bench.policy_reports(1800000000), bench.directory / "changed"
     changed.write_text("".join(line.replace('"pass"', '"fail"', 2) + "\n"
                                for line in times.read_text(encoding="utf-8").splitlines()), encoding="utf-8")
@@ -760,7 +839,8 @@ def bench_sizing(bench):
             " FROM kube_reports.status").split("|")]
         row("sizing", f"{kind}: {result['per_second']:.0f}/s, store {sum(sizes):.0f} MB", log / count / 1024,
             None, "KB", None, "", None)
-        note(f"{kind}: {database / count * 1000:.2f} ms of the database, {proxy / count * 1000:.2f} ms of the proxy for each;"
+        note(f"{kind}: {database / count * 1000:.2f} ms of the database, {proxy / count * 1000:.2f} ms of the proxy "
+             f"for each;"
              f" proxy holds {bench.proxy.memory() / MEBIBYTE:.0f} MB")
         note("MB of objects {:.1f}, log {:.1f}, results {:.1f}, history {:.1f}, counts {:.1f}".format(*sizes))
 
@@ -769,9 +849,10 @@ def bench_forward(bench):
     forward.measure(bench, row, scaled(10), free_port())
 
 
-BENCHMARKS = {"list": bench_list, "create": bench_create, "results": bench_results, "disk": bench_disk, "turnover": bench_turnover,
-              "analytics": bench_analytics, "score": bench_score, "questions": bench_questions, "page": bench_page,
-              "lookup": bench_lookup, "watch": bench_watch, "feed": bench_feed, "idle": bench_idle, "growth": bench_growth, "backlog": bench_backlog,
+BENCHMARKS = {"list": bench_list, "create": bench_create, "results": bench_results, "disk": bench_disk,
+              "turnover": bench_turnover, "analytics": bench_analytics, "score": bench_score,
+              "questions": bench_questions, "page": bench_page, "lookup": bench_lookup, "watch": bench_watch,
+              "feed": bench_feed, "idle": bench_idle, "growth": bench_growth, "backlog": bench_backlog,
               "sizing": bench_sizing, "forward": bench_forward}
 
 
@@ -793,7 +874,8 @@ def main():
         finally:
             bench.end()
     with open(OUTPUT, "w", encoding="utf-8") as file:
-        json.dump({"scale": SCALE, "started": int(started), "seconds": round(time.time() - started), "processors": os.cpu_count(),
+        json.dump({"scale": SCALE, "started": int(started), "seconds": round(time.time() - started),
+                   "processors": os.cpu_count(),
                    "postgresql": stack_command("server_version"), "rows": rows}, file, indent=1)
         file.write("\n")
     note(f"JSON in {OUTPUT}")

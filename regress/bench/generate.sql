@@ -43,7 +43,8 @@ BEGIN ATOMIC
 		'{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport","metadata":{"name":"%s","namespace":"%s",'
 			'"labels":{"app.kubernetes.io/managed-by":"kyverno"},'
 			'"ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"pod-%s","uid":"%s"}]},'
-			'"scope":{"apiVersion":"v1","kind":"Pod","name":"pod-%s","namespace":"%s","uid":"%s"},"summary":%s,"results":%s}',
+			'"scope":{"apiVersion":"v1","kind":"Pod","name":"pod-%s","namespace":"%s","uid":"%s"},'
+			'"summary":%s,"results":%s}',
 		u.uid, namespace, generated_pss.number, u.uid, generated_pss.number, namespace, u.uid, s.summary, s.results)
 	FROM result_set s, LATERAL (SELECT pg_temp.resource_uid(generated_pss.number)) u(uid)
 	WHERE s.number = pg_temp.drawn(generated_pss.number, 'set', 64);
@@ -56,7 +57,8 @@ LANGUAGE sql STABLE
 BEGIN ATOMIC
 	SELECT format(
 		'{"apiVersion":"reports.kyverno.io/v1","kind":"EphemeralReport","metadata":{"name":"%s-%s","namespace":"%s",'
-			'"labels":{"app.kubernetes.io/managed-by":"kyverno","audit.kyverno.io/resource.uid":"%s","audit.kyverno.io/source":"%s"%s},'
+			'"labels":{"app.kubernetes.io/managed-by":"kyverno","audit.kyverno.io/resource.uid":"%s",'
+			'"audit.kyverno.io/source":"%s"%s},'
 			'"annotations":{"audit.kyverno.io/resource.name":"pod-%s"}},'
 			'"spec":{"owner":{"apiVersion":"v1","kind":"Pod","name":"pod-%s","uid":"%s"},"summary":%s,"results":%s}}',
 		u.uid, left(md5(generated_ephemeral.number::text), 5), namespace, u.uid,

@@ -112,7 +112,7 @@ static SSL *
 connect_to(int port)
 {
 	struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port),
-		.sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	.sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	int			on = 1;
 	int			fd = socket(AF_INET, SOCK_STREAM, 0);
 	SSL		   *tls;
@@ -151,7 +151,7 @@ collection(char *text, size_t size, int namespace_number)
 
 	if (namespace_number >= 0)
 		snprintf(text, size, "%.*snamespaces/watch-%d/%s", (int) (part - path), path, namespace_number,
-			part + strlen("namespaces/%s/"));
+				 part + strlen("namespaces/%s/"));
 	else
 		snprintf(text, size, "%.*s%s", (int) (part - path), path, part + strlen("namespaces/%s/"));
 }
@@ -210,11 +210,12 @@ write_all(void *unused)
 			nanosleep(&(struct timespec) {wait / 1000000000, wait % 1000000000}, NULL);
 		collection(target, sizeof(target), namespaces > 0 ? (int) (n % namespaces) : 0);
 		snprintf(body, sizeof(body),
-			"{\"apiVersion\":\"wgpolicyk8s.io/v1alpha2\",\"kind\":\"PolicyReport\",\"metadata\":{\"generateName\":\"w-\","
-				 "\"annotations\":{\"" MARK "%0*lld\"}},\"summary\":{\"pass\":1},\"results\":[{\"policy\":\"p\",\"rule\":\"r\",\"result\":\"pass\"}]}",
+				 "{\"apiVersion\":\"wgpolicyk8s.io/v1alpha2\",\"kind\":\"PolicyReport\","
+				 "\"metadata\":{\"generateName\":\"w-\",\"annotations\":{\"" MARK "%0*lld\"}},"
+				 "\"summary\":{\"pass\":1},\"results\":[{\"policy\":\"p\",\"rule\":\"r\",\"result\":\"pass\"}]}",
 				 DIGITS, (long long) now());
 		snprintf(head, sizeof(head), "POST %s HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: "
-			"watchers/1.0\r\nContent-Type: application/json\r\n"
+				 "watchers/1.0\r\nContent-Type: application/json\r\n"
 				 "Content-Length: %zu\r\n\r\n%s", target, strlen(body), body);
 		send_all(tls, head, strlen(head));
 		if (read_answer(tls) != 201)
@@ -346,14 +347,14 @@ open_watches(int poll)
 	{
 		char		target[512];
 		char		head[1024];
-		struct epoll_event event = {.events = EPOLLIN,.data.ptr = &watchers[i]};
+		struct epoll_event event = {.events = EPOLLIN, .data.ptr = &watchers[i]};
 		int			fd;
 
 		collection(target, sizeof(target), namespaces > 0 ? i % namespaces : -1);
 		snprintf(head, sizeof(head),
-			"GET %s?watch=true&sendInitialEvents=false&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true "
+				 "GET %s?watch=true&sendInitialEvents=false&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true "
 				 "HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: watchers/1.0\r\nAccept: %s\r\n\r\n",
-				 	target, accept_header);
+				 target, accept_header);
 		watchers[i].tls = connect_to(ports[i % port_count]);
 		send_all(watchers[i].tls, head, strlen(head));
 		/* The head says that the watch has begun. */
@@ -438,10 +439,10 @@ measure(int poll)
 	}
 	qsort(latencies, latency_count, sizeof(double), compare_doubles);
 	printf("{\"writes\": %ld, \"failed\": %s, \"events\": %zu, \"missing\": %ld, \"doubled\": %ld, \"ended\": %ld, "
-		"\"bytes\": %lu, "
+		   "\"bytes\": %lu, "
 		   "\"seconds\": %.3f, \"p50_ms\": %.2f, \"p99_ms\": %.2f, \"max_ms\": %.2f}\n", atomic_load(&written),
 		   atomic_load(&write_failed) ? "true" : "false", latency_count, missing, doubled, ended, received,
-		   	(now() - started) / 1e9,
+		   (now() - started) / 1e9,
 		   percentile(0.5), percentile(0.99), percentile(1));
 }
 
@@ -459,11 +460,11 @@ parse_options(int argc, char **argv)
 {
 	static const struct option options[] = {
 		{"ports", required_argument, NULL, 'p'}, {"ca", required_argument, NULL, 'a'},
-			{"certificate", required_argument, NULL, 'c'},
+		{"certificate", required_argument, NULL, 'c'},
 		{"key", required_argument, NULL, 'k'}, {"watchers", required_argument, NULL, 'w'},
-			{"writes", required_argument, NULL, 'n'},
+		{"writes", required_argument, NULL, 'n'},
 		{"rate", required_argument, NULL, 'r'}, {"namespaces", required_argument, NULL, 's'},
-			{"accept", required_argument, NULL, 'h'},
+		{"accept", required_argument, NULL, 'h'},
 		{"slow", required_argument, NULL, 'l'}, {NULL, 0, NULL, 0}
 	};
 	int			option;
@@ -471,17 +472,38 @@ parse_options(int argc, char **argv)
 	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1)
 		switch (option)
 		{
-			case 'p': parse_ports(optarg); break;
-			case 'a': ca_file = optarg; break;
-			case 'c': certificate_file = optarg; break;
-			case 'k': key_file = optarg; break;
-			case 'w': watcher_count = atoi(optarg); break;
-			case 'n': write_count = atol(optarg); break;
-			case 'r': rate = atof(optarg); break;
-			case 's': namespaces = atoi(optarg); break;
-			case 'h': accept_header = optarg; break;
-			case 'l': slow_count = atoi(optarg); break;
-			default: exit(2);
+			case 'p':
+				parse_ports(optarg);
+				break;
+			case 'a':
+				ca_file = optarg;
+				break;
+			case 'c':
+				certificate_file = optarg;
+				break;
+			case 'k':
+				key_file = optarg;
+				break;
+			case 'w':
+				watcher_count = atoi(optarg);
+				break;
+			case 'n':
+				write_count = atol(optarg);
+				break;
+			case 'r':
+				rate = atof(optarg);
+				break;
+			case 's':
+				namespaces = atoi(optarg);
+				break;
+			case 'h':
+				accept_header = optarg;
+				break;
+			case 'l':
+				slow_count = atoi(optarg);
+				break;
+			default:
+				exit(2);
 		}
 	if (optind + 1 != argc || port_count == 0 || strstr(argv[optind], "namespaces/%s/") == NULL)
 	{

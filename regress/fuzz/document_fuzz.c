@@ -37,20 +37,25 @@ INCLUDE_CRD(crd_clusterbackgroundscanreports, "clusterbackgroundscanreports.kyve
 
 /* A type with features that the built-in types lack: embedded resources, a status, defaults, nullable fields. */
 static const char crd_widgets[] =
-"{\"apiVersion\":\"apiextensions.k8s.io/v1\",\"kind\":\"CustomResourceDefinition\",\"metadata\":{\"name\":\"widgets.example.com\"},"
+"{\"apiVersion\":\"apiextensions.k8s.io/v1\",\"kind\":\"CustomResourceDefinition\","
+"\"metadata\":{\"name\":\"widgets.example.com\"},"
 "\"spec\":{\"group\":\"example.com\",\"scope\":\"Namespaced\",\"names\":{\"plural\":\"widgets\",\"kind\":\"Widget\"},"
-"\"versions\":[{\"name\":\"v1\",\"served\":true,\"storage\":true,\"subresources\":{\"status\":{}},\"schema\":{\"openAPIV3Schema\":{"
+"\"versions\":[{\"name\":\"v1\",\"served\":true,\"storage\":true,\"subresources\":{\"status\":{}},"
+"\"schema\":{\"openAPIV3Schema\":{"
 "\"type\":\"object\",\"properties\":{"
-"\"template\":{\"type\":\"object\",\"x-kubernetes-embedded-resource\":true,\"x-kubernetes-preserve-unknown-fields\":true,"
+"\"template\":{\"type\":\"object\",\"x-kubernetes-embedded-resource\":true,"
+"\"x-kubernetes-preserve-unknown-fields\":true,"
 "\"default\":{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"made\",\"labels\":{\"a\":\"b\"}}}},"
 "\"templates\":{\"type\":\"array\",\"items\":{\"type\":\"object\",\"x-kubernetes-embedded-resource\":true,"
 "\"properties\":{\"spec\":{\"type\":\"object\",\"properties\":{\"size\":{\"type\":\"integer\",\"default\":3}}}}}},"
 "\"byName\":{\"type\":\"object\",\"additionalProperties\":{\"type\":\"object\",\"x-kubernetes-embedded-resource\":true,"
 "\"x-kubernetes-preserve-unknown-fields\":true}},"
 "\"spec\":{\"type\":\"object\",\"default\":{},\"properties\":{\"mode\":{\"type\":\"string\",\"default\":\"auto\"},"
-"\"note\":{\"type\":\"string\",\"nullable\":true},\"plain\":{\"type\":\"string\"},\"port\":{\"x-kubernetes-int-or-string\":true},"
-"\"parts\":{\"type\":\"array\",\"x-kubernetes-list-type\":\"map\",\"x-kubernetes-list-map-keys\":[\"id\"],\"items\":{\"type\":\"object\","
-"\"required\":[\"id\"],\"properties\":{\"id\":{\"type\":\"string\"},\"n\":{\"type\":\"integer\",\"nullable\":true,\"default\":1}}}}}},"
+"\"note\":{\"type\":\"string\",\"nullable\":true},\"plain\":{\"type\":\"string\"},"
+"\"port\":{\"x-kubernetes-int-or-string\":true},"
+"\"parts\":{\"type\":\"array\",\"x-kubernetes-list-type\":\"map\",\"x-kubernetes-list-map-keys\":[\"id\"],"
+"\"items\":{\"type\":\"object\",\"required\":[\"id\"],\"properties\":{"
+"\"id\":{\"type\":\"string\"},\"n\":{\"type\":\"integer\",\"nullable\":true,\"default\":1}}}}}},"
 "\"status\":{\"type\":\"object\",\"properties\":{\"phase\":{\"type\":\"string\"}}}}}}}]}}";
 
 static const char *const crds[] = {

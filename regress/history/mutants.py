@@ -19,9 +19,9 @@ def replace(database, function, *pairs, name="kube_reports"):
     database.psql(text, database=name)
 
 
-BATCH = ("kube_reports_internal.commit_decided(integer, integer, integer, bigint, bigint, kube_reports.report, boolean, "
-         "boolean, boolean, boolean, kube_reports_internal.admitted[], bigint[], bigint[], timestamptz[], text[], text[], "
-         "bytea[], text[])")
+BATCH = ("kube_reports_internal.commit_decided(integer, integer, integer, bigint, bigint, kube_reports.report, "
+         "boolean, boolean, boolean, boolean, kube_reports_internal.admitted[], bigint[], bigint[], timestamptz[], "
+         "text[], text[], bytea[], text[])")
 GUARD = ("IF first_version <= newest THEN", "IF false THEN")
 API_LIST = "kube_reports_internal.api_list(uuid, text, text, kube_reports_internal.caller)"
 API_CHANGES = "kube_reports_internal.api_changes(uuid, integer, bigint, text[], integer, kube_reports_internal.caller)"
@@ -67,7 +67,8 @@ def snapshot_before_lock(database):
     replace(database, BATCH,
             ("PERFORM kube_reports_internal.lock_lane(commit_decided.lane);", ""),
             ("WITH item AS MATERIALIZED (",
-             "WITH locked AS MATERIALIZED (SELECT kube_reports_internal.lock_lane(commit_decided.lane)), item AS MATERIALIZED ("),
+             "WITH locked AS MATERIALIZED (SELECT kube_reports_internal.lock_lane(commit_decided.lane)), "
+             "item AS MATERIALIZED ("),
             ("FROM " + source, "FROM locked, " + source),
             # Somebody shall always be waiting.
             ("PERFORM set_config('kube_reports_internal.api_write', '', true);",
@@ -99,7 +100,8 @@ def glued_cursor(database):
 def silent_compaction(database):
     """Rows go, the floor stays: nobody is told."""
     replace(database, "kube_reports_internal.compact(integer)",
-            ("UPDATE kube_reports_internal.lane l SET floor = greatest(l.floor, this.new_floor) WHERE l.id = this.lane;", ""))
+            ("UPDATE kube_reports_internal.lane l SET floor = greatest(l.floor, this.new_floor) "
+             "WHERE l.id = this.lane;", ""))
 
 
 def hasty_compaction(database):

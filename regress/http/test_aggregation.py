@@ -171,9 +171,9 @@ class Flow:
     def remove(self, workload):
         """The garbage collector after its resource has gone."""
         for resource in ((EPHR, self.permanent[0]) if workload.namespace else (CEPHR, self.permanent[1])):
-            listed = self.api.get(path_of(resource, workload.namespace),
-                                  **({"labelSelector": f"{UID}={workload.uid}"} if resource in (EPHR, CEPHR) else
-                                                                            {"fieldSelector": f"metadata.name={workload.uid}"}))
+            selector = {"labelSelector": f"{UID}={workload.uid}"} if resource in (EPHR, CEPHR) else \
+                {"fieldSelector": f"metadata.name={workload.uid}"}
+            listed = self.api.get(path_of(resource, workload.namespace), **selector)
             for item in listed.json["items"]:
                 answer = self.api.delete(path_of(resource, workload.namespace, item["metadata"]["name"]))
                 assert answer.code in (200, 404), answer

@@ -107,12 +107,13 @@ def generated(choice):
                         "apiVersion": "compliance.openshift.io/v1alpha1", "kind": "ComplianceCheckResult", "id": check,
                         "severity": "high",
                         "status": "MANUAL" if namespace == "team-a" else "FAIL", "description": "a check",
-                        "metadata": {"name": check, "namespace": namespace, "labels": {
-                            "compliance.openshift.io/scan-name": "cis", "compliance.openshift.io/suite": "suite",
-                            **({"compliance.openshift.io/automated-remediation": ""} if automated else {})},
-                                     # Else it counts as evaluated when it was created.
-                                     "annotations": {
-                                                     "compliance.openshift.io/last-scanned-timestamp": "2023-11-14T22:13:20Z"}}}
+                        "metadata": {
+                            "name": check, "namespace": namespace,
+                            "labels": {
+                                "compliance.openshift.io/scan-name": "cis", "compliance.openshift.io/suite": "suite",
+                                **({"compliance.openshift.io/automated-remediation": ""} if automated else {})},
+                            # Else it counts as evaluated when it was created.
+                            "annotations": {"compliance.openshift.io/last-scanned-timestamp": "2023-11-14T22:13:20Z"}}}
     return documents
 
 

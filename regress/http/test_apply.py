@@ -291,7 +291,8 @@ def test_conflicts(api, ns, path):
                            config(metadata={"labels": {"a": "2"}}, summary={"pass": 5, "fail": 5}, results=[result()])),
                      409, "Conflict")
     assert status["message"] == ('Apply failed with 4 conflicts: conflicts with "other":\n- .metadata.labels.a\n'
-                                 f'conflicts with "user" using {VERSION}:\n- .results\n- .summary.fail\n- .summary.pass')
+                                 f'conflicts with "user" using {VERSION}:\n'
+                                 "- .results\n- .summary.fail\n- .summary.pass")
     assert [cause["field"] for cause in status["details"]["causes"]] == [".metadata.labels.a", ".results",
         ".summary.fail", ".summary.pass"]
     forced = applied(api, path, config(summary={"pass": 5}), force="true")
@@ -327,7 +328,8 @@ def test_refusals(api, ns, path):
     assert message({**config(), "apiVersion": "v1"}, 400, "BadRequest") == "invalid object type: /v1, Kind=PolicyReport"
     assert message("null", 400, "BadRequest") == "invalid object type: /, Kind="
     assert message("[]", 400, "BadRequest").startswith(
-        "error decoding patch: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal array into Go value")
+        "error decoding patch: error unmarshaling JSON: while decoding JSON: "
+        "json: cannot unmarshal array into Go value")
     assert message({**config(), "apiVersion": "a/b/c"}, 400, "BadRequest") == "invalid object type: /, Kind="
     assert message({"apiVersion": VERSION, "kind": "PolicyReport"}, 400, "BadRequest") == (
         "the name of the object (r1 based on URL) was undeterminable: name must be provided")
@@ -377,7 +379,8 @@ def test_may_not_create(api, stack, ns, path):
 
 def test_duplicate_keys(api, ns, path):
     """SSA-09"""
-    body = f'{{"apiVersion":"{VERSION}","kind":"PolicyReport","metadata":{{"name":"r1"}},"summary":{{"pass":1,"pass":2}}}}'
+    body = (f'{{"apiVersion":"{VERSION}","kind":"PolicyReport","metadata":{{"name":"r1"}},'
+            '"summary":{"pass":1,"pass":2}}')
     status = failure(apply(api, path, body, fieldValidation="Strict"), 400, "BadRequest")
     assert status["message"].startswith(
                                         "error strict decoding patch: ") and 'key "pass" already set in map' in status[

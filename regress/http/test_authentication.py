@@ -55,8 +55,8 @@ def unauthorized(answer):
     """AUTHN-07's bytes."""
     assert answer.code == 401, answer
     assert answer.headers["Content-Type"] == "application/json"
-    assert answer.json == {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": "Unauthorized",
-                           "reason": "Unauthorized", "code": 401}
+    assert answer.json == {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+                           "message": "Unauthorized", "reason": "Unauthorized", "code": 401}
 
 
 unique = iter(range(10**6))
@@ -83,18 +83,19 @@ REQUEST_HEADERS = {
                     {"user": "Second header, first value"}),
     "case-insensitive": ({"username": "x-REMOTE-user"}, [("x-remote-USER", "Bob")], {"user": "Bob"}),
     "groups": ({"group": "X-Remote-Group-1,X-REMOTE-Group-2"},
-               [("X-Remote-User", "Bob"), ("X-Remote-Group-1", "one-a"), ("X-Remote-Group-2", "two-a"), ("X-Remote-Group-1", "one-b"),
-                ("X-Remote-Group-1", ""), ("X-Remote-Group-2", "two-b")],
+               [("X-Remote-User", "Bob"), ("X-Remote-Group-1", "one-a"), ("X-Remote-Group-2", "two-a"),
+                ("X-Remote-Group-1", "one-b"), ("X-Remote-Group-1", ""), ("X-Remote-Group-2", "two-b")],
                {"user": "Bob", "groups": ["one-a", "one-b", "two-a", "two-b"]}),
     "uid none": ({}, [("X-Remote-User", "Bob"), ("X-Remote-Uid-1", "other")], {"user": "Bob"}),
     "uid first match": ({"uid": "X-Remote-Uid-1,X-Remote-Uid-2"},
                         [("X-Remote-User", "Bob"), ("X-Remote-Uid-2", "second"), ("X-Remote-Uid-1", "first")],
                         {"user": "Bob", "uid": "first"}),
     "extra of two prefixes": ({"extra": "X-Remote-Extra-1-,X-Remote-Extra-2-"},
-                              [("X-Remote-User", "Bob"), ("X-Remote-extra-1-key1", "alfa"), ("X-Remote-extra-1-key1", "bravo"),
+                              [("X-Remote-User", "Bob"), ("X-Remote-extra-1-key1", "alfa"),
+                               ("X-Remote-extra-1-key1", "bravo"),
                                ("X-Remote-Extra-1-Key2", "charlie"), ("X-Remote-Extra-1-", "india"),
-                               ("X-Remote-extra-2-", "kilo"), ("X-Remote-extra-2-Key1", "echo"), ("X-Remote-Extra-2-key2", "golf"),
-                               ("X-Group-Bear", "panda")],
+                               ("X-Remote-extra-2-", "kilo"), ("X-Remote-extra-2-Key1", "echo"),
+                               ("X-Remote-Extra-2-key2", "golf"), ("X-Group-Bear", "panda")],
                               {"user": "Bob", "extra": {"key1": ["alfa", "bravo", "echo"], "key2": ["charlie", "golf"],
                                                         "": ["india", "kilo"]}}),
     "escaped keys": ({}, [("X-Remote-User", "Bob"), ("X-Remote-Extra-Alpha", "alphabetical"),
@@ -104,10 +105,13 @@ REQUEST_HEADERS = {
                           ("X-Remote-Extra-Example.com%2F%E4%BB%8A%E6%97%A5%E3%81%AF", "unicode"),
                           ("X-Remote-Extra-Abc123!#$+.-_*^`~|'", "legal characters")],
                      {"user": "Bob", "extra": {"alpha": ["alphabetical"], "percent encoded": ["percent encoded"],
-                                               "almost%zzpercent%xxencoded": ["not quite"], "example.com/percent%20encoded": ["double"],
-                                               "example.com/今日は": ["unicode"], "abc123!#$+.-_*^`~|'": ["legal characters"]}}),
+                                               "almost%zzpercent%xxencoded": ["not quite"],
+                                               "example.com/percent%20encoded": ["double"],
+                                               "example.com/今日は": ["unicode"],
+                                               "abc123!#$+.-_*^`~|'": ["legal characters"]}}),
     # A key must not end early.
-    "escaped NUL": ({}, [("X-Remote-User", "Bob"), ("X-Remote-Extra-Scopes%00", "a")], {"user": "Bob", "extra": {"scopes%00": ["a"]}}),
+    "escaped NUL": ({}, [("X-Remote-User", "Bob"), ("X-Remote-Extra-Scopes%00", "a")],
+                    {"user": "Bob", "extra": {"scopes%00": ["a"]}}),
 }
 
 
@@ -134,7 +138,8 @@ def test_header_flags(stack, apiserver):
         os.chmod(path, 0o755)
     flags = [f"--requestheader-client-ca-file={directory}/ca.crt", "--requestheader-allowed-names=somebody, front"]
     delegation = Delegation(stack, apiserver, stack_command, flags)
-    headers = [("X-Remote-User", "alice"), ("X-Remote-Uid", "7"), ("X-Remote-Group", "dev"), ("X-Remote-Extra-Scopes", "a")]
+    headers = [("X-Remote-User", "alice"), ("X-Remote-Uid", "7"), ("X-Remote-Group", "dev"),
+               ("X-Remote-Extra-Scopes", "a")]
     front = delegation.front(f"{directory}/front")
     assert who(delegation, front.whole, "GET", fresh_path(), headers) == \
         {"user": "alice", "groups": ["dev", AUTHENTICATED], "extra": {"scopes": ["a"]}}
@@ -166,15 +171,18 @@ def test_forged_headers(shared):
     assert list(nobody["extra"]) == [CREDENTIAL]
     # A bearer token makes no difference to that.
     shared.apiserver.token_rule = lambda spec: {"authenticated": True, "user": {"username": "tokenbearer"}}
-    assert who(shared, shared.front(None).whole, "GET", fresh_path(), [*forged, ("Authorization", "Bearer forged")]) == \
+    assert who(shared, shared.front(None).whole, "GET", fresh_path(),
+               [*forged, ("Authorization", "Bearer forged")]) == \
         {"user": "tokenbearer", "groups": [AUTHENTICATED]}
 
 
 REFUSED_CERTIFICATES = {
     "another name": ("/CN=other", "clientAuth", None, r"x509: subject with cn=other is not in the allowed list"),
     "no name": ("/O=front-proxy-client", "clientAuth", None, r"x509: subject with cn= is not in the allowed list"),
-    "name in another case": ("/CN=Front-Proxy-Client", "clientAuth", None, r"cn=Front-Proxy-Client is not in the allowed list"),
-    "for servers only": ("/CN=front-proxy-client", "serverAuth", None, r"cn=front-proxy-client: unsuitable certificate purpose"),
+    "name in another case": ("/CN=Front-Proxy-Client", "clientAuth", None,
+                             r"cn=Front-Proxy-Client is not in the allowed list"),
+    "for servers only": ("/CN=front-proxy-client", "serverAuth", None,
+                         r"cn=front-proxy-client: unsuitable certificate purpose"),
     "expired": ("/CN=front-proxy-client", "clientAuth", "-1", r"cn=front-proxy-client: certificate has expired"),
     "of another CA": ("/CN=front-proxy-client", "clientAuth", "other", r"cn=front-proxy-client: "),
 }
@@ -182,7 +190,8 @@ REFUSED_CERTIFICATES = {
 
 @pytest.mark.parametrize("row", REFUSED_CERTIFICATES)
 def test_refused_certificates(delegate, row, tmp_path):
-    """AUTHN-03, AUTHN-07: TestX509, rows of strangers, servers and what has expired: a certificate that is no good for anything is worse than none: 401, and the log says why."""
+    """AUTHN-03, AUTHN-07: TestX509, rows of strangers, servers and what has expired:
+    a certificate that is no good for anything is worse than none: 401, and the log says why."""
     subject, usage, special, reason = REFUSED_CERTIFICATES[row]
     delegation = delegate()
     if special == "-1":
@@ -218,7 +227,8 @@ def test_any_name(delegate):
 
 
 def test_next_after_the_front_proxy(delegate, stack, tmp_path):
-    """AUTHN-03: the front proxy's certificate without a user is tried as a client's; a refusal alone does not end the chain."""
+    """AUTHN-03: the front proxy's certificate without a user is tried as a client's;
+    a refusal alone does not end the chain."""
     delegation = delegate(client_ca_file=read(f"{stack.pki}/ca.crt"))
     # Not a certificate of the clients' CA: something was presented, nothing accepted.
     unauthorized(delegation.front().whole("GET", fresh_path(), []))
@@ -235,9 +245,11 @@ def test_next_after_the_front_proxy(delegate, stack, tmp_path):
 # --- client certificates ---
 
 def test_client_certificate(shared, tmp_path):
-    """AUTHN-03: TestX509, rows of names, organizations and uids: user, groups, uid and credential of a client's certificate; the last CN counts."""
+    """AUTHN-03: TestX509, rows of names, organizations and uids:
+    user, groups, uid and credential of a client's certificate; the last CN counts."""
     config = tmp_path / "openssl.cnf"
-    config.write_text("oid_section = oids\n[oids]\nkubernetesUID = 1.3.6.1.4.1.57683.2\n[req]\ndistinguished_name = dn\n[dn]\n")
+    config.write_text("oid_section = oids\n[oids]\nkubernetesUID = 1.3.6.1.4.1.57683.2\n"
+                      "[req]\ndistinguished_name = dn\n[dn]\n")
     environment = {**os.environ, "OPENSSL_CONF": str(config)}
     pki = shared.stack.pki
 
@@ -248,7 +260,8 @@ def test_client_certificate(shared, tmp_path):
     spec = who(shared, ask, "auth-full", "/O=dev/CN=first/O=ops/CN=zoe/kubernetesUID=u-1")
     digest = run(["openssl", "x509", "-in", f"{pki}/auth-full.crt", "-noout", "-fingerprint", "-sha256"]).out
     digest = digest.partition("=")[2].replace(":", "").strip().lower()
-    assert spec == {"user": "zoe", "groups": ["dev", "ops", AUTHENTICATED], "uid": "u-1", "extra": {CREDENTIAL: [f"X509SHA256={digest}"]}}
+    assert spec == {"user": "zoe", "groups": ["dev", "ops", AUTHENTICATED], "uid": "u-1",
+                    "extra": {CREDENTIAL: [f"X509SHA256={digest}"]}}
     # More than one uid is an error, as upstream has it.
     unauthorized(ask("auth-uids", "/CN=two/kubernetesUID=u-1/kubernetesUID=u-2"))
     # Without CN it is nobody's; the front proxy's CAs have refused it, though.
@@ -269,9 +282,11 @@ def test_require_client_cert(delegate, stack):
 # --- TLS ---
 
 def test_tls(shared):
-    """AUTHN-02: client certificates are asked for, not required; TLS 1.2 is the least; both CA bundles are advertised."""
+    """AUTHN-02: client certificates are asked for, not required; TLS 1.2 is the least;
+    both CA bundles are advertised."""
     assert shared.front(None).whole("GET", "/livez", []).code == 200
-    for version, works in ((ssl.TLSVersion.TLSv1_1, False), (ssl.TLSVersion.TLSv1_2, True), (ssl.TLSVersion.TLSv1_3, True)):
+    for version, works in ((ssl.TLSVersion.TLSv1_1, False), (ssl.TLSVersion.TLSv1_2, True),
+                           (ssl.TLSVersion.TLSv1_3, True)):
         front = shared.front(None)
         front.context.set_ciphers("DEFAULT:@SECLEVEL=0")
         front.context.minimum_version = front.context.maximum_version = version
@@ -280,7 +295,8 @@ def test_tls(shared):
         else:
             with pytest.raises((ssl.SSLError, OSError)):
                 front.connect()
-    asked = run(["openssl", "s_client", "-connect", f"127.0.0.1:{shared.proxy.port}", "-alpn", "h2,http/1.1"], check=False, input="").out
+    asked = run(["openssl", "s_client", "-connect", f"127.0.0.1:{shared.proxy.port}", "-alpn", "h2,http/1.1"],
+                check=False, input="").out
     names = asked.partition("Acceptable client certificate CA names\n")[2].splitlines()
     # Both CAs have the same name: one for each bundle.
     assert names[:2] == ["CN = kube-reports local CA"] * 2, asked
@@ -301,7 +317,8 @@ def test_no_session_resumption(shared):
 
 
 def test_serving_certificate(stack, own_files):
-    """AUTHN-10: a new key pair is used for new connections while old ones live on; a half-written one changes nothing."""
+    """AUTHN-10: a new key pair is used for new connections while old ones live on;
+    a half-written one changes nothing."""
     directory, proxy = own_files
     old = proxy.api(keep=True)
     assert old.get("/livez").code == 200
@@ -313,11 +330,13 @@ def test_serving_certificate(stack, own_files):
     first = served()
     for suffix in ("crt", "key"):
         (directory / f"serving.{suffix}").rename(directory / f"old.{suffix}")
-    stack_command("certificate", stack.pki, "serving-new", "/CN=kube-reports-proxy", "serverAuth", "DNS:localhost,IP:127.0.0.1")
+    stack_command("certificate", stack.pki, "serving-new", "/CN=kube-reports-proxy", "serverAuth",
+                  "DNS:localhost,IP:127.0.0.1")
     place(f"{stack.pki}/serving-new.crt", directory / "serving.crt")
     place(f"{stack.pki}/serving.key", directory / "serving.key")
     # The certificate is new, the key is not yet.
-    until(lambda: "the TLS files changed but cannot be used" in proxy.log_path.read_text(), 20, "the complaint in the log")
+    until(lambda: "the TLS files changed but cannot be used" in proxy.log_path.read_text(), 20,
+          "the complaint in the log")
     assert served() == first
     place(f"{stack.pki}/serving-new.key", directory / "serving.key")
     until(lambda: served() != first, 20, "the new certificate")
@@ -340,14 +359,16 @@ def own_files(stack):
     for name in ("serving.crt", "serving.key"):
         place(f"{stack.pki}/{name}", directory / name)
     place(f"{stack.pki}/ca.crt", directory / "ca.crt")
-    proxy = stack.proxy(flags=[f"--tls-cert-file={directory}/serving.crt", f"--tls-private-key-file={directory}/serving.key",
+    proxy = stack.proxy(flags=[f"--tls-cert-file={directory}/serving.crt",
+                               f"--tls-private-key-file={directory}/serving.key",
                                f"--client-ca-file={directory}/ca.crt", "--workers=1"])
     yield directory, proxy
     proxy.stop()
 
 
 def test_client_ca_file(stack, own_files, tmp_path):
-    """AUTHN-11: the file of the clients' CAs is read again, and what it no longer holds is not believed on any connection."""
+    """AUTHN-11: the file of the clients' CAs is read again,
+    and what it no longer holds is not believed on any connection."""
     directory, proxy = own_files
     kept = proxy.api("nobody", keep=True)
     assert kept.get("/apis").code == 200
@@ -360,14 +381,16 @@ def test_client_ca_file(stack, own_files, tmp_path):
     # A file that is no bundle changes nothing.
     (tmp_path / "broken").write_text("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
     place(tmp_path / "broken", directory / "ca.crt")
-    until(lambda: "the CA bundles changed but cannot be used" in proxy.log_path.read_text(), 20, "the complaint in the log")
+    until(lambda: "the CA bundles changed but cannot be used" in proxy.log_path.read_text(), 20,
+          "the complaint in the log")
     assert newcomer.get("/apis").code == 200
 
 
 # --- the ConfigMap ---
 
 def test_config_map_changes(delegate, tmp_path):
-    """AUTHN-01, AUTHN-11: TestRequestHeaderAuthRequestController: CA, allowed names and header names of the ConfigMap change without a restart, for open connections too."""
+    """AUTHN-01, AUTHN-11: TestRequestHeaderAuthRequestController:
+    CA, allowed names and header names of the ConfigMap change without a restart, for open connections too."""
     delegation = delegate()
     kept = delegation.front(keep=True)
     assert who(delegation, kept.get, fresh_path())["user"] == "alice"
@@ -383,7 +406,8 @@ def test_config_map_changes(delegate, tmp_path):
     unauthorized(another.get(fresh_path()))
 
     stack_command("certificates", tmp_path)
-    delegation.publish(requestheader_username_headers=["X-Remote-User"], requestheader_client_ca_file=read(f"{tmp_path}/ca.crt"))
+    delegation.publish(requestheader_username_headers=["X-Remote-User"],
+                       requestheader_client_ca_file=read(f"{tmp_path}/ca.crt"))
     until(lambda: another.get(fresh_path()).code == 401, 20, "the end of a CA")
     renewed = delegation.front(delegation.certificate("another", "/CN=another", directory=str(tmp_path)))
     assert who(delegation, renewed.get, fresh_path())["user"] == "alice"
@@ -403,7 +427,8 @@ def test_config_map_changes(delegate, tmp_path):
 
 
 def test_config_map_nonsense(delegate):
-    """AUTHN-01: TestRequestHeaderAuthRequestControllerPreserveState: a ConfigMap that makes no sense, or that is deleted, leaves in force what was."""
+    """AUTHN-01: TestRequestHeaderAuthRequestControllerPreserveState:
+    a ConfigMap that makes no sense, or that is deleted, leaves in force what was."""
     delegation = delegate()
     front = delegation.front()
     for nonsense in ({"requestheader_client_ca_file": "no certificate"}, {"requestheader_allowed_names": "not a list"},
@@ -411,18 +436,21 @@ def test_config_map_nonsense(delegate):
         before = delegation.proxy.log_path.read_text().count("changed but cannot be used")
         kept = dict(delegation.entries)
         delegation.publish(**nonsense)
-        until(lambda: delegation.proxy.log_path.read_text().count("changed but cannot be used") > before, 20, "the complaint")
+        until(lambda: delegation.proxy.log_path.read_text().count("changed but cannot be used") > before, 20,
+              "the complaint")
         delegation.entries = kept
         assert who(delegation, front.get, fresh_path())["user"] == "alice"
     delegation.apiserver.set_authentication(None)
-    until(lambda: "was deleted; its last contents stay in force" in delegation.proxy.log_path.read_text(), 20, "the deletion in the log")
+    until(lambda: "was deleted; its last contents stay in force" in delegation.proxy.log_path.read_text(), 20,
+          "the deletion in the log")
     assert who(delegation, front.get, fresh_path())["user"] == "alice"
     delegation.publish(requestheader_allowed_names=["somebody"])
     until(lambda: front.get(fresh_path()).code == 401, 20, "the new ConfigMap")
 
 
 def test_config_map_survives_an_outage(delegate):
-    """AUTHN-01: while kube-apiserver is away what it said holds; afterwards changes are seen again, even those missed."""
+    """AUTHN-01: while kube-apiserver is away what it said holds;
+    afterwards changes are seen again, even those missed."""
     delegation = delegate()
     front = delegation.front()
     delegation.apiserver.stop()
@@ -433,7 +461,8 @@ def test_config_map_survives_an_outage(delegate):
 
 
 def test_worker_started_again(delegate):
-    """AUTHN-01: a worker that takes the place of another begins with what the ConfigMap says now, not when the proxy started."""
+    """AUTHN-01: a worker that takes the place of another begins with what the ConfigMap says now,
+    not when the proxy started."""
     delegation = delegate()
     front = delegation.front()
     assert front.get("/livez").code == 200
@@ -468,7 +497,8 @@ def test_lookup_forbidden(stack, apiserver):
     assert code == 1 and "extension-apiserver-authentication-reader" in log and "--authentication-skip-lookup" in log
     asked = len(apiserver.asked("extension-apiserver-authentication"))
     # Told to skip it, it does not ask.
-    proxy = stack.proxy(flags=["--client-ca-file=", f"--authentication-kubeconfig={path}", "--authentication-skip-lookup"])
+    proxy = stack.proxy(flags=["--client-ca-file=", f"--authentication-kubeconfig={path}",
+                               "--authentication-skip-lookup"])
     assert proxy.api("nobody").get("/apis").code == 403
     assert len(apiserver.asked("extension-apiserver-authentication")) == asked
     proxy.stop()
@@ -480,7 +510,8 @@ def test_lookup_failure_tolerated(delegate, stack, apiserver):
     delegation = delegate(flags=["--authentication-tolerate-lookup-failure"])
     assert who(delegation, delegation.front().get, fresh_path())["user"] == "system:anonymous"
     apiserver.calm()
-    until(lambda: delegation.front().get(fresh_path()).code == 403 and delegation.seen("alice"), 30, "the front proxy to be believed")
+    until(lambda: delegation.front().get(fresh_path()).code == 403 and delegation.seen("alice"), 30,
+          "the front proxy to be believed")
 
 
 def test_lookup_waits(stack, apiserver):
@@ -508,7 +539,8 @@ def bearing(token, **more):
 
 
 def test_token(delegate):
-    """AUTHN-04, AUTHN-06, AUTHN-07: TestAuthenticateRequest, TestAuthenticateRequestFailed, TestAuthenticateRequestTokenInvalid, TestV1WebhookTokenAuthenticator:
+    """AUTHN-04, AUTHN-06, AUTHN-07: TestAuthenticateRequest, TestAuthenticateRequestFailed,
+    TestAuthenticateRequestTokenInvalid, TestV1WebhookTokenAuthenticator:
     a token is reviewed once, its user is asked about; a bad one is refused, once asked as well."""
     delegation = delegate()
     reviews = delegation.apiserver.token_reviews
@@ -517,7 +549,8 @@ def test_token(delegate):
     for _ in range(3):
         assert who(delegation, api.request, "GET", fresh_path(), **bearing("good")) == \
             {"user": USER["username"], "uid": USER["uid"], "groups": USER["groups"], "extra": USER["extra"]}
-    assert reviews == [{"kind": "TokenReview", "apiVersion": "authentication.k8s.io/v1", "metadata": {}, "spec": {"token": "good"}}]
+    assert reviews == [{"kind": "TokenReview", "apiVersion": "authentication.k8s.io/v1", "metadata": {},
+                        "spec": {"token": "good"}}]
     for _ in range(3):
         unauthorized(api.request("GET", fresh_path(), **bearing("bad")))
     assert [review["spec"]["token"] for review in reviews] == ["good", "bad"]
@@ -534,7 +567,8 @@ AUTHORIZATIONS = {"Bearer token": "token", "bearer token": "token", "BEARER toke
 
 @pytest.mark.parametrize("header", AUTHORIZATIONS)
 def test_authorization_header(shared, header):
-    """AUTHN-04: TestBearerToken, TestAuthenticateRequestBadValue, TestAuthenticateRequestIncludingValueAfterToken: what counts as a bearer token; anything else says nothing."""
+    """AUTHN-04: TestBearerToken, TestAuthenticateRequestBadValue, TestAuthenticateRequestIncludingValueAfterToken:
+    what counts as a bearer token; anything else says nothing."""
     before = len(shared.apiserver.token_reviews)
     shared.apiserver.token_rule = lambda spec: {"authenticated": True, "user": {"username": "bearer"}}
     api = shared.proxy.api(None)
@@ -548,12 +582,14 @@ def test_spaced_token(shared):
     """AUTHN-04: a token behind two spaces is ignored, with a warning, as kube-apiserver does it."""
     answer = shared.proxy.api(None).request("GET", "/livez", headers={"Authorization": "Bearer  token"})
     assert answer.code == 200
-    assert answer.warnings == ['299 - "the provided Authorization header contains extra space before the bearer token, and is ignored"']
+    assert answer.warnings == ['299 - "the provided Authorization header contains extra space before the bearer '
+                               'token, and is ignored"']
     assert shared.proxy.api(None).request("GET", "/livez", headers={"Authorization": "Basic dTpw"}).warnings == []
 
 
 def test_token_cache_ends(delegate):
-    """AUTHN-06: TestCachedTokenAuthenticator, TestV1WebhookCacheAndRetry: good and bad tokens are remembered for --authentication-token-webhook-cache-ttl; 0 is not at all."""
+    """AUTHN-06: TestCachedTokenAuthenticator, TestV1WebhookCacheAndRetry:
+    good and bad tokens are remembered for --authentication-token-webhook-cache-ttl; 0 is not at all."""
     reviews = []
     delegation = delegate(flags=["--authentication-token-webhook-cache-ttl=300ms"])
 
@@ -565,7 +601,8 @@ def test_token_cache_ends(delegate):
     for token, code in (("good", 403), ("bad", 401)):
         assert api.request("GET", WHOAMI, **bearing(token)).code == code
         assert reviews.count(token) == 1
-        until(lambda: api.request("GET", WHOAMI, **bearing(token)).code == code and reviews.count(token) > 1, 10, "another review")
+        until(lambda: api.request("GET", WHOAMI, **bearing(token)).code == code and reviews.count(token) > 1, 10,
+              "another review")
     none = delegate(flags=["--authentication-token-webhook-cache-ttl=0"])
     before = len(reviews)
     for _ in range(2):
@@ -573,12 +610,14 @@ def test_token_cache_ends(delegate):
     assert len(reviews) == before + 2
 
 
-@pytest.mark.parametrize("trouble", [{"code": 403}, {"code": 404}, {"status": {"authenticated": False, "error": "broken"}},
-                                     {"status": {"authenticated": True}}, {"status": {"authenticated": True, "user": {"username": ""}}},
-                                     {"status": {"authenticated": True, "user": {"username": "a\x00b"}}},
-                                     {"status": {"authenticated": "true", "user": USER}}, {"status": None}, {"status": []}])
+@pytest.mark.parametrize("trouble", [
+    {"code": 403}, {"code": 404}, {"status": {"authenticated": False, "error": "broken"}},
+    {"status": {"authenticated": True}}, {"status": {"authenticated": True, "user": {"username": ""}}},
+    {"status": {"authenticated": True, "user": {"username": "a\x00b"}}},
+    {"status": {"authenticated": "true", "user": USER}}, {"status": None}, {"status": []}])
 def test_token_errors_are_not_remembered(delegate, trouble):
-    """AUTHN-06: TestAuthenticateRequestTokenError, TestAuthenticateRequestError: a review that failed, or makes no sense, lets nobody in, and is asked anew the next time."""
+    """AUTHN-06: TestAuthenticateRequestTokenError, TestAuthenticateRequestError:
+    a review that failed, or makes no sense, lets nobody in, and is asked anew the next time."""
     delegation = delegate()
     api = delegation.proxy.api(None)
     if "code" in trouble:
@@ -603,7 +642,8 @@ def test_token_retried(delegate):
 
 
 def test_token_reviews_are_shared(delegate):
-    """AUTHN-06: TestSharedLookup: requests with the same token wait for one review; one that gives up does not end it for the others."""
+    """AUTHN-06: TestSharedLookup:
+    requests with the same token wait for one review; one that gives up does not end it for the others."""
     delegation = delegate()
     delegation.apiserver.token_rule = lambda spec: {"authenticated": True, "user": USER}
     hold = threading.Event()
@@ -634,7 +674,8 @@ def test_token_flood(delegate):
     sockets = []
     for number in range(205):
         connection = delegation.front(None).connect()
-        connection.sendall(b"GET /livez HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer t%d\r\nConnection: close\r\n\r\n" % number)
+        connection.sendall(b"GET /livez HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer t%d\r\n"
+                           b"Connection: close\r\n\r\n" % number)
         sockets.append(connection)
     until(lambda: delegation.proxy.log_path.read_text().count('"status":429') == 5, 20, "five refusals")
     # Whoever needs no review is served as ever.
@@ -648,8 +689,10 @@ def test_token_flood(delegate):
 
 
 def test_strangers_delay_nobody(delegate):
-    """However many unknown tokens and anonymous questions are under review: who was believed before is reviewed at once, by token and by certificate."""
-    ttl = ["--authentication-token-webhook-cache-ttl=0s", "--authorization-webhook-cache-authorized-ttl=0s", "--authorization-webhook-cache-unauthorized-ttl=0s"]
+    """However many unknown tokens and anonymous questions are under review:
+    who was believed before is reviewed at once, by token and by certificate."""
+    ttl = ["--authentication-token-webhook-cache-ttl=0s", "--authorization-webhook-cache-authorized-ttl=0s",
+           "--authorization-webhook-cache-unauthorized-ttl=0s"]
     delegation = delegate(flags=ttl)
     hold = threading.Event()
 
@@ -704,7 +747,8 @@ def answer_to(connection, seconds=15):
 
 @pytest.mark.parametrize("framing", ["Content-Length: 3000000", "Transfer-Encoding: chunked", "Expect: 100-continue"])
 def test_a_body_with_a_bad_token(delegate, framing):
-    """AUTHN-06: who sends a body is asked about at the end of the head: a token that nobody accepts is refused before the body is read."""
+    """AUTHN-06: who sends a body is asked about at the end of the head:
+    a token that nobody accepts is refused before the body is read."""
     delegation = delegate()
     delegation.apiserver.token_rule = lambda spec: {"authenticated": False}
     lines = [] if framing.startswith("Content-Length") else [framing]
@@ -759,15 +803,18 @@ def test_leaving_while_a_token_is_reviewed(delegate):
 
 
 def test_audiences(delegate):
-    """AUTHN-04: TestAuthenticateRequestWithAud, TestCachedTokenAuthenticatorWithAudiences: with --api-audiences a token must be meant for one of them."""
+    """AUTHN-04: TestAuthenticateRequestWithAud, TestCachedTokenAuthenticatorWithAudiences:
+    with --api-audiences a token must be meant for one of them."""
     delegation = delegate(flags=["--api-audiences=reports,https://reports.example"])
     granted = {"one": ["other", "reports"], "none": ["other"], "unaware": None}
-    delegation.apiserver.token_rule = lambda spec: {"authenticated": True, "user": USER, "audiences": granted[spec["token"]]}
+    delegation.apiserver.token_rule = lambda spec: {"authenticated": True, "user": USER,
+                                                    "audiences": granted[spec["token"]]}
     api = delegation.proxy.api(None)
     assert who(delegation, api.request, "GET", fresh_path(), **bearing("one"))["user"] == USER["username"]
     unauthorized(api.request("GET", fresh_path(), **bearing("none")))
     unauthorized(api.request("GET", fresh_path(), **bearing("unaware")))
-    assert delegation.apiserver.token_reviews[0]["spec"] == {"token": "one", "audiences": ["reports", "https://reports.example"]}
+    assert delegation.apiserver.token_reviews[0]["spec"] == {"token": "one",
+                                                             "audiences": ["reports", "https://reports.example"]}
 
 
 def test_tokens_without_kube_apiserver(stack):
@@ -780,7 +827,8 @@ def test_tokens_without_kube_apiserver(stack):
 
 def test_anonymous(shared):
     """AUTHN-05: TestAnonymous: who presents nothing is system:anonymous."""
-    assert who(shared, shared.proxy.api(None).get, fresh_path()) == {"user": "system:anonymous", "groups": ["system:unauthenticated"]}
+    assert who(shared, shared.proxy.api(None).get, fresh_path()) == {"user": "system:anonymous",
+                                                                     "groups": ["system:unauthenticated"]}
 
 
 def test_no_anonymous(delegate):
@@ -794,8 +842,8 @@ def test_no_anonymous(delegate):
 
 # --- odd bytes ---
 
-@pytest.mark.parametrize("header", [b"X-Remote-User: a\x00b", b"X-Remote-User : alice", b"X-Remote-User\x00: alice", b" X-Remote-User: alice",
-                                    b"X-Remote-User: a\rX-Remote-Group: system:masters"])
+@pytest.mark.parametrize("header", [b"X-Remote-User: a\x00b", b"X-Remote-User : alice", b"X-Remote-User\x00: alice",
+                                    b" X-Remote-User: alice", b"X-Remote-User: a\rX-Remote-Group: system:masters"])
 def test_malformed_headers(shared, header):
     """AUTHN-03: headers that two parsers could read in two ways are refused, or name nobody."""
     before = len(shared.apiserver.access_reviews)
@@ -809,7 +857,8 @@ def test_malformed_headers(shared, header):
 
 def test_bad_utf8(shared):
     """AUTHN-03: names that are no UTF-8 are repaired before anybody sees them: reviewer and store see the same."""
-    spec = who(shared, shared.front().whole, "GET", fresh_path(), [("X-Remote-User", "al\udcffice"), ("X-Remote-Group", "d\udc80")])
+    spec = who(shared, shared.front().whole, "GET", fresh_path(),
+               [("X-Remote-User", "al\udcffice"), ("X-Remote-Group", "d\udc80")])
     assert (spec["user"], spec["groups"]) == ("al\ufffdice", ["d\ufffd", AUTHENTICATED])
 
 
@@ -819,7 +868,8 @@ def test_many_headers(shared):
             *((f"X-Remote-Extra-K{number}", "v" * 1000) for number in range(20))]
     spec = who(shared, shared.front().whole, "GET", fresh_path(), many)
     assert len(spec["groups"]) == 61 and len(spec["extra"]) == 20
-    spec = who(shared, shared.front().whole, "GET", fresh_path(), [*many, *(("X-Remote-Group", f"h{number}") for number in range(400))])
+    spec = who(shared, shared.front().whole, "GET", fresh_path(),
+               [*many, *(("X-Remote-Group", f"h{number}") for number in range(400))])
     assert len(spec["groups"]) == 461
 
 
@@ -829,7 +879,8 @@ def test_access_log(shared):
     """AUD-01: the log tells who did what, with the audit id of the request."""
     front = shared.front()
     shared.apiserver.access_rule = lambda spec: {"allowed": True}
-    answer = front.get(f"{path_of(POLR)}?limit=1", user="auditor", groups=["dev", "a\"b"], headers=[("Audit-Id", "audit-1")])
+    answer = front.get(f"{path_of(POLR)}?limit=1", user="auditor", groups=["dev", "a\"b"],
+                       headers=[("Audit-Id", "audit-1")])
     shared.apiserver.access_rule = denied
     assert answer.code == 200 and answer.headers["Audit-Id"] == "audit-1"
 

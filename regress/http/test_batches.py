@@ -97,7 +97,8 @@ def test_clients_that_take_turns_meet(own_stack):
             writer.send("PATCH", f"{path}/{name}", change)
         api.get(f"{path}/ahead")
         # The lane's wait is a part of the time that the batch takes.
-        until(lambda: own_stack.database.at_lane_lock("NOT l.granted AND l.waitstart < clock_timestamp() - interval '0.1 s'"),
+        waited = "NOT l.granted AND l.waitstart < clock_timestamp() - interval '0.1 s'"
+        until(lambda: own_stack.database.at_lane_lock(waited),
               10, "the batch to have taken a while")
         blocker.rollback()
         blocker.close()

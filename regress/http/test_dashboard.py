@@ -283,16 +283,21 @@ const luminance = ([r, g, b]) => 0.2126 * linear(r) + 0.7152 * linear(g) + 0.072
 const numbers = colour => colour.match(/[0-9.]+/g).map(Number);
 const faint = [];
 for (const element of document.querySelectorAll('body *')) {
-    if (![...element.childNodes].some(node => node.nodeType === 3 && node.data.trim()) || ['STYLE', 'title', 'desc'].includes(element.tagName))
+    if (![...element.childNodes].some(node => node.nodeType === 3 && node.data.trim())
+            || ['STYLE', 'title', 'desc'].includes(element.tagName))
         continue;
     let behind = element;
     while (behind && !(numbers(getComputedStyle(behind).backgroundColor)[3] ?? 1))
         behind = behind.parentElement;
     const style = getComputedStyle(element), box = element.getBoundingClientRect();
-    const values = [numbers(element.closest('svg') ? style.fill : style.color), numbers(getComputedStyle(behind).backgroundColor)].map(luminance).sort((a, b) => b - a);
+    const ground = getComputedStyle(behind).backgroundColor;
+    const values = [numbers(element.closest('svg') ? style.fill : style.color), numbers(ground)]
+        .map(luminance).sort((a, b) => b - a);
     if ((values[0] + 0.05) / (values[1] + 0.05) < 4.5)
-        faint.push([element.className.baseVal ?? element.className, element.textContent.slice(0, 40), style.color, getComputedStyle(behind).backgroundColor]);
-    if (style.display !== 'none' && element.offsetParent !== null && (box.width < 2 || box.height < 8 || parseFloat(style.fontSize) < 12))
+        faint.push([element.className.baseVal ?? element.className, element.textContent.slice(0, 40), style.color,
+            ground]);
+    if (style.display !== 'none' && element.offsetParent !== null
+            && (box.width < 2 || box.height < 8 || parseFloat(style.fontSize) < 12))
         faint.push(['unseen', element.textContent.slice(0, 40), box.width, box.height, style.fontSize]);
 }
 return faint;
@@ -372,7 +377,8 @@ def test_empty_and_tiny(world, show):
 
     def store(name, status):
         world.database.psql(f"""SELECT kube_reports.create_report('{uid}', {sql_text({
-            "apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport", "metadata": {"name": name, "namespace": "one"},
+            "apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport",
+            "metadata": {"name": name, "namespace": "one"},
             "results": [{"policy": "only", "result": status, "source": "s"}]})}) IS NULL""", database=database)
         world.database.derive(database)
     world.database.psql(f"SELECT kube_reports.register_cluster('{uid}', 'one')", database=database)
@@ -403,12 +409,17 @@ def test_hostile(world, show):
                         f"kube_reports.register_cluster('{list(fleet.CLUSTERS)[1]}', {sql_text(HOSTILE[3])})",
                         database=database)
     for number, text in enumerate(HOSTILE):
-        world.database.psql(f"""SELECT kube_reports.create_report('{uid}', {sql_text(json.loads(json.dumps({
-            "apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport", "metadata": {"name": f"a{number}", "namespace": "one"},
+        document = json.loads(json.dumps({
+            "apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport",
+            "metadata": {"name": f"a{number}", "namespace": "one"},
             "scope": {"apiVersion": "v1", "kind": text[:60], "name": text[:250]},
-            "results": [{"policy": text, "rule": text, "source": text, "category": text, "result": "fail", "severity": "high", "message": text},
-                        {"policy": "CVE-" + text, "source": "Trivy Vulnerability", "result": "fail", "severity": "critical",
-                         "properties": {"score": "9.9", "resource": text, "installedVersion": text, "fixedVersion": text}}]})))}) IS NULL""", database=database)
+            "results": [{"policy": text, "rule": text, "source": text, "category": text, "result": "fail",
+                         "severity": "high", "message": text},
+                        {"policy": "CVE-" + text, "source": "Trivy Vulnerability", "result": "fail",
+                         "severity": "critical", "properties": {
+                             "score": "9.9", "resource": text, "installedVersion": text, "fixedVersion": text}}]}))
+        world.database.psql(f"SELECT kube_reports.create_report('{uid}', {sql_text(document)}) IS NULL",
+                            database=database)
     world.database.derive(database)
     # A namespace that no API would take.
     for table in ("rollup", "rollup_policy", "rollup_delta"):
@@ -420,8 +431,8 @@ def test_hostile(world, show):
         assert set(words.elements) <= set("html head meta title style body header main footer section h1 h2 h3 p ul ol "
                                           "li span small b i bdi div svg path rect circle desc text"
                                           " table thead tbody tr th td".split())
-        assert not re.search(
-                             "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufffe\U000e0000-\U000e007f]", page)
+        assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufffe"
+                             "\U000e0000-\U000e007f]", page)
         assert len(page.encode()) < 150000
         browser = show(page, 390)
         assert browser.run("return [window.pwned ?? null, document.scripts.length, document.images.length]") == [None,
@@ -451,10 +462,12 @@ def test_scores_of_any_size(world, show):
     """Not only CVSS rates vulnerabilities"""
     database, uid = world.another("scores"), list(fleet.CLUSTERS)[0]
     scores = {"CVE-1": "100", "CVE-2": "9", "CVE-3": "0.04", "CVE-4": "999999999"}
-    world.database.psql(f"""SELECT kube_reports.register_cluster('{uid}', 'one'); SELECT kube_reports.create_report('{uid}', {sql_text({
+    document = {
         "apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport", "metadata": {"name": "a", "namespace": "one"},
-        "results": [{"policy": policy, "source": "Trivy Vulnerability", "result": "fail", "severity": "critical", "properties": {"score": score}}
-                    for policy, score in scores.items()]})})""", database=database)
+        "results": [{"policy": policy, "source": "Trivy Vulnerability", "result": "fail", "severity": "critical",
+                     "properties": {"score": score}} for policy, score in scores.items()]}
+    world.database.psql(f"SELECT kube_reports.register_cluster('{uid}', 'one');"
+                        f"SELECT kube_reports.create_report('{uid}', {sql_text(document)})", database=database)
     world.database.derive(database)
     browser = show(world.page(database=database), 390)
     assert browser.run(MISFITS) == []
@@ -470,9 +483,12 @@ def test_size_is_bounded(world):
         INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, metadata, body)
             SELECT c.id, t.id, 'ns-' || n, 'r-' || n,
                 jsonb_build_object('name', 'r-' || n, 'namespace', 'ns-' || n)::kube_reports.report,
-                jsonb_build_object('results', (SELECT jsonb_agg(jsonb_build_object('source', 's' || p % 7, 'policy', CASE WHEN p % 2 = 0 THEN 'CVE-' ELSE 'policy-' END || p, 'result', 'fail'))
+                jsonb_build_object('results', (SELECT jsonb_agg(jsonb_build_object('source', 's' || p % 7,
+                        'policy', CASE WHEN p % 2 = 0 THEN 'CVE-' ELSE 'policy-' END || p, 'result', 'fail'))
                     FROM generate_series(1, 60) p))::kube_reports.report
-            FROM generate_series(1, 14) n JOIN kube_reports.cluster c ON c.name = 'cluster-' || n, kube_reports.resource_type t WHERE t.kind = 'PolicyReport'""", database=database)
+            FROM generate_series(1, 14) n JOIN kube_reports.cluster c ON c.name = 'cluster-' || n,
+                kube_reports.resource_type t
+            WHERE t.kind = 'PolicyReport'""", database=database)
     world.database.derive(database)
     told = world.dashboard(database=database)
     assert [len(told["top_" + kind])

@@ -114,7 +114,7 @@ def source(stack, tmp_path_factory):
     api.create(CPOLR, report("dump", resource=CPOLR))
     odd = report("odd", annotations=None)
     odd["metadata"]["annotations"] = {
-                                      "odd": "tab\there, back\\slash, \"quotes\", line\nbreak, \\N, \u00e4\u20ac\U0001f600"}
+        "odd": "tab\there, back\\slash, \"quotes\", line\nbreak, \\N, \u00e4\u20ac\U0001f600"}
     odd["metadata"]["finalizers"] = ["example.com/hold"]
     api.create(POLR, odd, "dump")
     assert api.delete(path_of(POLR, "dump", "odd")).json["metadata"]["deletionTimestamp"]

@@ -410,9 +410,12 @@ def test_hostile_values(readers, board):
         assert reader.answers(board, every(value)) == nothing, value
     if "score" in names:
         for value in HOSTILE:
-            done = [reader.database.psql("SELECT * FROM "
-                                         f"({expanded(interpolated(target['rawSql'], {**every('x'), 'score': value}), *reader.period)}\n) q", user="analyst", check=False)
-                    for _, target in queries(board) if "${score" in target["rawSql"]]
+            done = [
+                reader.database.psql(
+                    "SELECT * FROM "
+                    f"({expanded(interpolated(target['rawSql'], {**every('x'), 'score': value}), *reader.period)}\n) q",
+                    user="analyst", check=False)
+                for _, target in queries(board) if "${score" in target["rawSql"]]
             assert done and all("invalid input syntax for type real" in one.err for one in done), value
 
 

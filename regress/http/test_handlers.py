@@ -10,7 +10,8 @@ import time
 
 import pytest
 
-from client import APPLY, JSON_PATCH, MERGE, PARTIAL, PARTIAL_LIST, POLR, TABLE, failure, path_of, report, status_of, until
+from client import (APPLY, JSON_PATCH, MERGE, PARTIAL, PARTIAL_LIST, POLR, TABLE, failure, path_of, report, status_of,
+                    until)
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 

@@ -269,8 +269,8 @@ def test_owner_and_upkeep_of_the_superuser(hostile):
                                                     "definition_id bigint; ran text := public.payload('');"))
     hostile.psql("ANALYZE; VACUUM; REINDEX SCHEMA kube_reports; CLUSTER", user="postgres", database="hostile")
     hostile.psql(
-                 """SELECT '{"apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport", "metadata": {"name": "a"}}'::kube_reports.report"""
-                 "::kube_reports.policy_report", user="postgres", database="hostile")
+        """SELECT '{"apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport", "metadata": {"name": "a"}}'"""
+        "::kube_reports.report::kube_reports.policy_report", user="postgres", database="hostile")
     assert "CREATE EXTENSION" in run(["pg_dump", "-d", hostile.connection("postgres", "hostile")]).out
     assert not gained(hostile)
 
@@ -312,7 +312,8 @@ def test_scripts_begin_with_the_path():
 def test_scripts_name_the_schema():
     """Whatever a script makes or changes is named with its schema"""
     made = re.compile(r"(?:CREATE(?: OR REPLACE| UNIQUE)?|ALTER|COMMENT ON|DROP) "
-                      r"(?:FUNCTION|PROCEDURE|ROUTINE|AGGREGATE|TABLE|VIEW|TYPE|DOMAIN|SEQUENCE|COLUMN|COLLATION|OPERATOR|STATISTICS)"
+                      r"(?:FUNCTION|PROCEDURE|ROUTINE|AGGREGATE|TABLE|VIEW|TYPE|DOMAIN|SEQUENCE|COLUMN|COLLATION"
+                      r"|OPERATOR|STATISTICS)"
                       r"(?: IF (?:NOT )?EXISTS)? (\S+)|(?:INSERT INTO|UPDATE|DELETE FROM) (\S+)|CREATE "
                       r".*(?:INDEX|TRIGGER) .* ON (\S+)")
     names = 0

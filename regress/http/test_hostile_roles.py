@@ -32,7 +32,8 @@ END $$;
 CREATE FUNCTION {role}.take(how text) RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE
     cluster text;
-    request text := '"group": "wgpolicyk8s.io", "version": "v1alpha2", "resource": "policyreports", "namespace": "a", "name": "r"';
+    request text := '"group": "wgpolicyk8s.io", "version": "v1alpha2", "resource": "policyreports", "namespace": "a", '
+        '"name": "r"';
 BEGIN
     FOREACH cluster IN ARRAY ARRAY['{one}', '{two}'] LOOP
         PERFORM {role}.try(how, 'get ' || right(cluster, 1),
@@ -40,7 +41,8 @@ BEGIN
             '{{"verb": "get", ' || request || '}}'));
         PERFORM {role}.try(how, 'write ' || right(cluster, 1),
             format('SELECT codes[1] FROM kube_reports_internal.write_batch(%L, ARRAY[%L], ARRAY[%L::bytea])',
-            cluster, '{{"verb": "patch", "contentType": "application/merge-patch+json", ' || request || '}}', '{{"metadata": {{"labels": {{"by": "{role}"}}}}}}'));
+            cluster, '{{"verb": "patch", "contentType": "application/merge-patch+json", ' || request || '}}',
+            '{{"metadata": {{"labels": {{"by": "{role}"}}}}}}'));
         PERFORM {role}.try(how, 'hello ' || right(cluster, 1),
             format('SELECT store <> '''' FROM kube_reports_internal.api_hello(%L, '''')', cluster));
         PERFORM {role}.try(how, 'registry ' || right(cluster, 1),
@@ -179,8 +181,8 @@ def test_code_in_a_session_of_another(store, role, occasion):
     for what, answer in GRANTED[role].items():
         assert got[what] == answer, (what, got)
     for cluster in (ONE, TWO):
-        assert store.psql(
-                          f"SELECT count(*) FROM kube_reports.stored_report WHERE cluster = '{cluster}' AND name = 'r'") == "1"
+        assert store.psql("SELECT count(*) FROM kube_reports.stored_report "
+                          f"WHERE cluster = '{cluster}' AND name = 'r'") == "1"
 
 
 # ---- seals ----
@@ -267,8 +269,8 @@ def test_neighbour(store, user):
     from statistics
     """
     if user == "neighbour":
-        store.psql(
-                   "CREATE OR REPLACE FUNCTION neighbour.on_ddl() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN END'", user=user)
+        store.psql("CREATE OR REPLACE FUNCTION neighbour.on_ddl() RETURNS event_trigger LANGUAGE plpgsql "
+                   "AS 'BEGIN END'", user=user)
     store.psql("ANALYZE kube_reports.object")
     with session(store, user) as cursor:
         for statement in FORBIDDEN_TO_NEIGHBOURS:
@@ -300,7 +302,8 @@ def test_neighbour(store, user):
     f"SELECT kube_reports.grant_proxy('stranger', '{ONE}')",
     "SELECT kube_reports.grant_admin('stranger')",
     "SELECT kube_reports.revoke_reader('reader_of_one')",
-    f"INSERT INTO kube_reports_internal.proxy_role SELECT 'proxy_two', id FROM kube_reports.cluster WHERE uid = '{ONE}'",
+    "INSERT INTO kube_reports_internal.proxy_role "
+    f"SELECT 'proxy_two', id FROM kube_reports.cluster WHERE uid = '{ONE}'",
     "UPDATE kube_reports_internal.reader_grant SET cluster_id = NULL",
     "SET ROLE kube_reports_owner",
 ])

@@ -379,7 +379,8 @@ def test_strategic_patch(kubectl, api, three, ns):
     done = kubectl("patch", "polr", "r1", "-n", ns, "-p", '{"summary":{"pass":9}}', check=False)
     assert done.code == 1
     assert done.err.endswith("the body of the request was in an unknown format - accepted media types include: "
-                             "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml\n")
+                             "application/json-patch+json, application/merge-patch+json, "
+                             "application/apply-patch+yaml\n")
     assert api.get(path_of(POLR, ns, "r1")).json == three[0]
 
 

@@ -27,8 +27,8 @@ def test_name_has_the_version(stack, module):
     """
     assert module.name == f"kube_reports-{VERSION}.so"
     assert stack.database.psql("SELECT DISTINCT p.probin FROM pg_proc p WHERE p.pronamespace IN "
-                               "('kube_reports'::regnamespace,"
-                               " 'kube_reports_internal'::regnamespace) AND p.probin IS NOT NULL") == f"$libdir/kube_reports-{VERSION}"
+                               "('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) "
+                               "AND p.probin IS NOT NULL") == f"$libdir/kube_reports-{VERSION}"
 
 
 def symbols(module, which):

@@ -645,7 +645,7 @@ def test_flood(kube, ns):
             if answer.done():
                 status = failure(answer.result(), 503, "ServiceUnavailable")
                 assert status["message"].endswith(
-                                                  "could not be looked up: too many namespaces are being looked up"), status
+                    "could not be looked up: too many namespaces are being looked up"), status
         until(lambda: len(kube.asked(path)) == 16, 8, "16 to be looked up")
         api.create(POLR, report("a"), ns)
         kube.calm()

@@ -78,8 +78,9 @@ def test_subscriber(own_stack):
         as_superuser, as_owner = block("DROP SUBSCRIPTION").splitlines()
         subscriber.psql(as_superuser, user="postgres")
         assert int(subscriber.psql(as_owner)) > newest
-        created = json.loads(subscriber.psql(f"SELECT kube_reports.create_report('{own_stack.cluster}',"
-                                             f" '{json.dumps(report('there', 'ns', results=RESULTS))}'::kube_reports.report)"))
+        document = json.dumps(report("there", "ns", results=RESULTS))
+        created = json.loads(subscriber.psql(
+            f"SELECT kube_reports.create_report('{own_stack.cluster}', '{document}'::kube_reports.report)"))
         assert int(created["metadata"]["resourceVersion"]) > newest
         assert int(subscriber.psql("SELECT kube_reports.register_cluster(gen_random_uuid())")) > clusters
         settle_results(subscriber)

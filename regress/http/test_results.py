@@ -306,8 +306,9 @@ COUNTED_WRITE = """
             WHERE c.name = 'c' || writer / 2 AND v.odd = writer % 2)
         SELECT kube_reports.create_report(t.uid, jsonb_build_object('apiVersion', t.api, 'kind', t.kind,
                 'metadata', jsonb_build_object('namespace', 'ns', 'name', t.name),
-                'results', (SELECT jsonb_agg(jsonb_build_object('policy', p, 'rule', 'r', 'source', 's', 'result', 'fail',
-                        'timestamp', '{"seconds": 1700000000, "nanos": 0}'::jsonb) ORDER BY random())
+                'results', (SELECT jsonb_agg(
+                        jsonb_build_object('policy', p, 'rule', 'r', 'source', 's', 'result', 'fail',
+                            'timestamp', '{"seconds": 1700000000, "nanos": 0}'::jsonb) ORDER BY random())
                     FROM unnest(ARRAY['p0', 'p1', 'p2', first || '1', first || '2']) p))::text::kube_reports.report)
                         FROM target t
         UNION ALL

@@ -608,7 +608,8 @@ def test_a_client_that_leaves_is_noticed(stack, api, ns):
         with urllib.request.urlopen(f"http://127.0.0.1:{stack.second.metrics_port}/metrics", timeout=10) as answer:
             lines = answer.read().decode().splitlines()
         assert any(line.startswith("# TYPE apiserver_longrunning_requests ") for line in lines)
-        return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith("apiserver_longrunning_requests{"))
+        return sum(float(line.rsplit(" ", 1)[1]) for line in lines
+                   if line.startswith("apiserver_longrunning_requests{"))
 
     until(lambda: watchers() == 0, 30, "the end of earlier watches")
     watch = stack.second.api().watch(path_of(POLR, ns), resourceVersion=version_of(api, ns))

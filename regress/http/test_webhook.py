@@ -471,8 +471,9 @@ def test_another_target_of_that_name(hooks):
     hooks.proxy.stop()
     try:
         name = hooks.add("https://127.0.0.1:1/before")
+        another = report("another", "another", results=[result("p", "fail")])
         with ThreadPoolExecutor(1) as looking, psycopg2.connect(hooks.database.connection()) as sender, \
-                hooks.database.open_create(hooks.stack.cluster, report("another", "another", results=[result("p", "fail")])) as keeper, \
+                hooks.database.open_create(hooks.stack.cluster, another) as keeper, \
                 keeper.cursor() as cursor:
             keeper.commit()
             cursor.execute("LOCK TABLE kube_reports_internal.report_change IN ACCESS EXCLUSIVE MODE")

@@ -13,8 +13,11 @@ INSERT INTO profile VALUES
 	('hardened', '{}', '{}'),
 	('plain', '{require-drop-all,privilege-escalation,run-as-non-root,check-seccomp-strict}', '{}'),
 	('root', '{require-drop-all,privilege-escalation,run-as-non-root,run-as-non-root-user,check-seccomp-strict}', '{}'),
-	('agent', '{require-drop-all,privilege-escalation,run-as-non-root,check-seccomp-strict,host-namespaces,host-path,host-ports-none,restricted-volumes}', '{}'),
-	('network', '{adding-capabilities,adding-capabilities-strict,require-drop-all,privilege-escalation,privileged-containers,host-namespaces,host-path,run-as-non-root,check-seccomp-strict,restricted-volumes}', '{}'),
+	('agent', '{require-drop-all,privilege-escalation,run-as-non-root,check-seccomp-strict,host-namespaces,host-path,'
+		'host-ports-none,restricted-volumes}', '{}'),
+	('network', '{adding-capabilities,adding-capabilities-strict,require-drop-all,privilege-escalation,'
+		'privileged-containers,host-namespaces,host-path,run-as-non-root,check-seccomp-strict,restricted-volumes}',
+		'{}'),
 	('excepted', '{require-drop-all,check-seccomp-strict}', '{host-path,restricted-volumes,privileged-containers}');
 
 CREATE TEMP TABLE workload (number serial, namespace text, kind text, name text, profile text);

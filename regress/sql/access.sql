@@ -52,8 +52,11 @@ SELECT kube_reports.create_report(:'one', format('{"apiVersion": "compliance.ope
 	'"ComplianceRemediation", "metadata": {"name": "%s-remediation", "namespace": "%s"}, "spec": {"apply": true}}', w,
 	n)::kube_reports.report) IS NOT NULL AS created
 	FROM (VALUES ('shown', 'team-a'), ('hidden', 'team-b')) v(w, n);
-SELECT kube_reports.create_report(:'one', format('{"apiVersion": "compliance.openshift.io/v1alpha1", "kind": "ComplianceCheckResult", "metadata": {"name": "%s-remediation", "namespace": "%s",
-		"labels": {"compliance.openshift.io/automated-remediation": "", "compliance.openshift.io/scan-name": "%1$s-scan"}}, "description": "%1$s-message", "status": "FAIL"}', w, n)::kube_reports.report) IS NOT NULL AS created
+SELECT kube_reports.create_report(:'one', format('{"apiVersion": "compliance.openshift.io/v1alpha1",
+	"kind": "ComplianceCheckResult", "metadata": {"name": "%s-remediation", "namespace": "%s",
+		"labels": {"compliance.openshift.io/automated-remediation": "",
+			"compliance.openshift.io/scan-name": "%1$s-scan"}},
+	"description": "%1$s-message", "status": "FAIL"}', w, n)::kube_reports.report) IS NOT NULL AS created
 	FROM (VALUES ('shown', 'team-a'), ('hidden', 'team-b')) v(w, n);
 SELECT kube_reports_internal.fold_rollups();
 -- History, and counts that are not folded.
@@ -256,8 +259,10 @@ SELECT pg_temp.plan('SELECT * FROM kube_reports.typed_result') AS in_plan,
 
 -- A document that nothing can be made of, where the team does not see it, and where all do.
 \c - :owner
-SELECT kube_reports.create_report(:'one', '{"apiVersion": "compliance.openshift.io/v1alpha1", "kind": "ComplianceRemediation", "metadata": {"name": "hidden-odd", "namespace": "team-b"},
-	"spec": {"apply": "notabool", "current": {"object": {"kind": "hidden-kind\u0000", "password": "hidden-value\u0000"}}}}') IS NOT NULL AS created;
+SELECT kube_reports.create_report(:'one', '{"apiVersion": "compliance.openshift.io/v1alpha1",
+	"kind": "ComplianceRemediation", "metadata": {"name": "hidden-odd", "namespace": "team-b"},
+	"spec": {"apply": "notabool", "current": {"object": {"kind": "hidden-kind\u0000",
+		"password": "hidden-value\u0000"}}}}') IS NOT NULL AS created;
 \c - regress_team
 SELECT remediation FROM kube_reports.remediations WHERE wanted;
 SELECT remediation FROM kube_reports.remediations WHERE outdated OR state = 'x' OR object_kind = 'x';
@@ -310,7 +315,8 @@ SELECT kube_reports_internal.caller_scope('regress_all', NULL);
 -- Text that wants to be SQL: in every member of a filter, and every text argument.
 SELECT m, (SELECT count(*) FROM kube_reports.search_results(jsonb_build_object(m, a))) AS results,
 	(SELECT count(*) FROM kube_reports.search_resources(jsonb_build_object(m, a))) AS resources
-	FROM unnest('{cluster,namespace,report,source,policy,rule,category,native_status,subject_kind,subject_namespace,subject_name,subject_uid,exception,text}'::text[]) m,
+	FROM unnest('{cluster,namespace,report,source,policy,rule,category,native_status,subject_kind,subject_namespace,
+			subject_name,subject_uid,exception,text}'::text[]) m,
 		(VALUES ('x'' OR true) --')) v(a);
 SELECT count(*) FROM kube_reports.search_results('{"severity": "high'' OR true --"}');
 SELECT count(*) FROM kube_reports.search_results('{"status": "fail'' OR true --"}');

@@ -22,9 +22,12 @@ CREATE VIEW pg_temp.summaries AS
 
 ---- summaries ----
 SELECT kube_reports.set_summaries('nothing.example.com');
-SELECT kube_reports.register_crd('{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "things.example.com"},
-	"spec": {"group": "example.com", "scope": "Namespaced", "names": {"plural": "things", "kind": "Thing"}, "versions": [{"name": "v1", "served": true, "storage": true,
-		"schema": {"openAPIV3Schema": {"type": "object", "properties": {"summary": {"type": "object", "properties": {"pass": {"type": "integer"}}}}}}}]}}') > 0 AS registered;
+SELECT kube_reports.register_crd('{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+	"metadata": {"name": "things.example.com"},
+	"spec": {"group": "example.com", "scope": "Namespaced", "names": {"plural": "things", "kind": "Thing"},
+		"versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object",
+			"properties": {"summary": {"type": "object", "properties": {"pass": {"type": "integer"}}}}}}}]}}') > 0
+	AS registered;
 SELECT kube_reports.set_summaries('things.example.com');
 -- Not asked for, not done.
 SELECT kube_reports.create_report(:'one', pg_temp.document(d.name, d.body)) IS NOT NULL AS created FROM (VALUES
@@ -53,8 +56,10 @@ SELECT (kube_reports.replace_report(:'one', d.document)::jsonb#>>'{metadata,reso
 	(d.document::jsonb#>>'{metadata,resourceVersion}') AS same
 	FROM (SELECT kube_reports.get_report(:'one', :'polr', 'ns', 'counted')) d(document);
 -- Kyverno's intermediate reports have it in spec.
-SELECT kube_reports.create_report(:'one', '{"apiVersion": "reports.kyverno.io/v1", "kind": "EphemeralReport", "metadata": {"name": "e", "namespace": "ns"},
-	"spec": {"owner": {"apiVersion": "", "kind": "", "name": "", "uid": ""}, "results": [{"policy": "p", "result": "skip"}]}}')::jsonb#>'{spec,summary}' AS in_spec;
+SELECT kube_reports.create_report(:'one', '{"apiVersion": "reports.kyverno.io/v1", "kind": "EphemeralReport",
+	"metadata": {"name": "e", "namespace": "ns"},
+	"spec": {"owner": {"apiVersion": "", "kind": "", "name": "", "uid": ""},
+		"results": [{"policy": "p", "result": "skip"}]}}')::jsonb#>'{spec,summary}' AS in_spec;
 -- DML: what has no managed fields is its writer's.
 INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, metadata, body)
 	VALUES (:cluster_id, 1, 'ns', 'dml', '{}', pg_temp.results('pass', 'pass')::kube_reports.report);

@@ -70,7 +70,8 @@ SELECT * FROM pg_temp.write('delete', 'p', '');
 -- One request in a batch that fails costs the others nothing.
 SELECT w.codes, w.versions[2] = 0 AS unversioned, w.versions[3] > w.versions[1] AS in_order
 	FROM kube_reports_internal.write_batch(:'one',
-		ARRAY(SELECT '{"verb":"create","group":"wgpolicyk8s.io","version":"v1alpha2","resource":"policyreports","namespace":"batch"}' FROM generate_series(1, 4)),
+		ARRAY(SELECT '{"verb":"create","group":"wgpolicyk8s.io","version":"v1alpha2","resource":"policyreports",'
+			'"namespace":"batch"}' FROM generate_series(1, 4)),
 		ARRAY(SELECT convert_to(
 			format('{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport","metadata":{"name":%s}}', n), 'UTF8')
 			FROM unnest('{"\"a\"","\"Not OK\"","\"b\"","{"}'::text[]) n)) w;

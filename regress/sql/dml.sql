@@ -78,9 +78,14 @@ SELECT k.rule, kube_reports_internal.status_name(r.status) AS status FROM kube_r
 SELECT count(*) AS wrong FROM kube_reports.verify();
 -- Embedded resources get the shape that the API gives them, in whatever order the members come; what has no such shape
 -- is refused.
-SELECT kube_reports.register_crd('{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "widgets.example.com"},
-	"spec": {"group": "example.com", "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"}, "versions": [{"name": "v1", "served": true, "storage": true,
-		"schema": {"openAPIV3Schema": {"type": "object", "properties": {"template": {"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true}}}}}]}}') AS widgets \gset
+SELECT kube_reports.register_crd('{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+	"metadata": {"name": "widgets.example.com"},
+	"spec": {"group": "example.com", "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"},
+		"versions": [{"name": "v1", "served": true, "storage": true,
+			"schema": {"openAPIV3Schema": {"type": "object", "properties": {"template": {"type": "object",
+				"x-kubernetes-embedded-resource": true,
+				"x-kubernetes-preserve-unknown-fields": true}}}}}]}}') AS widgets
+\gset
 CREATE FUNCTION pg_temp.widget(metadata text) RETURNS kube_reports.report LANGUAGE sql
 	RETURN format('{"template":{"apiVersion":"v1","kind":"Pod","metadata":%s,"spec":{"a":1}}}',
 		metadata)::kube_reports.report;

@@ -3,15 +3,25 @@
 DROP EXTENSION kube_reports;
 CREATE EXTENSION kube_reports;
 
-SELECT '{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport","metadata":{"name":"a"},"summary":{"pass":1}}'::kube_reports.report::kube_reports.policy_report;
-SELECT '{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport","results":[{"policy":"p","result":"bogus"}]}'::kube_reports.report::kube_reports.policy_report;
-SELECT '{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport","results":[{"result":"pass"}]}'::kube_reports.report::kube_reports.policy_report;
-SELECT '{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport","summary":{"pass":"one"}}'::kube_reports.report::kube_reports.policy_report;
-SELECT '{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"ClusterPolicyReport"}'::kube_reports.report::kube_reports.policy_report;
-SELECT '{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"ClusterPolicyReport"}'::kube_reports.report::kube_reports.cluster_policy_report;
-SELECT '{"apiVersion":"reports.kyverno.io/v1","kind":"EphemeralReport","metadata":{"name":"a"}}'::kube_reports.report::kube_reports.ephemeral_report;
-SELECT '{"apiVersion":"reports.kyverno.io/v1","kind":"EphemeralReport","spec":{"owner":{"apiVersion":"","kind":"","name":"","uid":""}}}'::kube_reports.report::kube_reports.ephemeral_report;
-SELECT '{"apiVersion":"openreports.io/v1alpha1","kind":"Report","metadata":{"name":"Bad_Name"}}'::kube_reports.report::kube_reports.openreport;
+SELECT '{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport","metadata":{"name":"a"},"summary":{"pass":1}}'
+	::kube_reports.report::kube_reports.policy_report;
+SELECT '{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport","results":[{"policy":"p","result":"bogus"}]}'
+	::kube_reports.report::kube_reports.policy_report;
+SELECT '{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport","results":[{"result":"pass"}]}'
+	::kube_reports.report::kube_reports.policy_report;
+SELECT '{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport","summary":{"pass":"one"}}'
+	::kube_reports.report::kube_reports.policy_report;
+SELECT '{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"ClusterPolicyReport"}'
+	::kube_reports.report::kube_reports.policy_report;
+SELECT '{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"ClusterPolicyReport"}'
+	::kube_reports.report::kube_reports.cluster_policy_report;
+SELECT '{"apiVersion":"reports.kyverno.io/v1","kind":"EphemeralReport","metadata":{"name":"a"}}'
+	::kube_reports.report::kube_reports.ephemeral_report;
+SELECT '{"apiVersion":"reports.kyverno.io/v1","kind":"EphemeralReport",'
+	'"spec":{"owner":{"apiVersion":"","kind":"","name":"","uid":""}}}'
+	::kube_reports.report::kube_reports.ephemeral_report;
+SELECT '{"apiVersion":"openreports.io/v1alpha1","kind":"Report","metadata":{"name":"Bad_Name"}}'
+	::kube_reports.report::kube_reports.openreport;
 
 -- In a table of one's own.
 CREATE TEMP TABLE mine (report kube_reports.policy_report);

@@ -19,8 +19,8 @@ CREATE TEMP TABLE aging AS SELECT v.id, v.definition, p.transform, format('{"nam
 				metadata
 	FROM kube_reports_internal.resource_version v JOIN kube_reports.resource_type t ON t.id = v.resource_type,
 		kube_reports_internal.get_plan(v.id, v.definition,
-			'{"verb":"get","group":"wgpolicyk8s.io","version":"v1alpha2","resource":"policyreports","namespace":"n","name":"x",'
-			'"accept":"application/json;as=Table;g=meta.k8s.io;v=v1"}') p
+			'{"verb":"get","group":"wgpolicyk8s.io","version":"v1alpha2","resource":"policyreports",'
+			'"namespace":"n","name":"x","accept":"application/json;as=Table;g=meta.k8s.io;v=v1"}') p
 	WHERE t.plural = 'policyreports';
 SELECT count(DISTINCT s.cells) AS rows
 	FROM (SELECT convert_from(kube_reports_internal.render_object(a.id, a.definition, a.transform,

@@ -28,8 +28,10 @@ SELECT p.oid::regprocedure AS no_path FROM pg_proc p JOIN pg_language l ON l.oid
 CREATE FUNCTION pg_temp.unqualified(body text) RETURNS text[] LANGUAGE sql AS $$
 	SELECT array_agg(DISTINCT m[1]) FROM regexp_matches(
 		regexp_replace(regexp_replace(body, '--[^\n]*', '', 'g'),
-			'\m(kube_reports|kube_reports_internal|pg_catalog)\.\w+\s*\(|OPERATOR\(pg_catalog\.[^)]+\)|:=|\.\.|(\mSET|,)\s+\w+ = ', ' kube_reports.f ', 'g'),
-		'(\m\w+\s*\(|[-+*/<>=~!@#%^&|`?]+|::\s*(?!pg_catalog\.)\w+|\m(?:FROM|JOIN|UPDATE)\s+(?!kube_reports\.|pg_catalog\.|\d)\w+)', 'g') m
+			'\m(kube_reports|kube_reports_internal|pg_catalog)\.\w+\s*\(|OPERATOR\(pg_catalog\.[^)]+\)|:=|\.\.'
+			'|(\mSET|,)\s+\w+ = ', ' kube_reports.f ', 'g'),
+		'(\m\w+\s*\(|[-+*/<>=~!@#%^&|`?]+|::\s*(?!pg_catalog\.)\w+'
+		'|\m(?:FROM|JOIN|UPDATE)\s+(?!kube_reports\.|pg_catalog\.|\d)\w+)', 'g') m
 $$;
 SELECT p.oid::regprocedure AS procedure, pg_temp.unqualified(p.prosrc) FROM pg_proc p
 	WHERE p.pronamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)

@@ -19,8 +19,8 @@ CREATE FUNCTION pg_temp.held() RETURNS TABLE (lock text, cluster uuid, type text
 	FROM kube_reports.lock_status l ORDER BY l.lock, l.type
 $$;
 BEGIN;
-SELECT kube_reports.create_report(:'one', '{"apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport", "metadata": {"name": "r"},
-	"results": [{"policy": "p", "result": "fail"}]}') IS NOT NULL AS created;
+SELECT kube_reports.create_report(:'one', '{"apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport",
+	"metadata": {"name": "r"}, "results": [{"policy": "p", "result": "fail"}]}') IS NOT NULL AS created;
 SELECT * FROM pg_temp.held();
 COMMIT;
 BEGIN;

@@ -70,10 +70,12 @@ SELECT o.owners, r.kind, r.name, r.uid
 SELECT c.document->>'status' AS said, r.status, r.native_status, r.properties
 	FROM (VALUES ('{"status": "INFO", "metadata": {"name": "a", "labels": '
 		'{"compliance.openshift.io/automated-remediation": ""}}}'::jsonb),
-			('{"status": "FAIL", "metadata": {"name": "a", "labels": {"compliance.openshift.io/check-has-value": ""}}}'), ('{"status": "ERROR", "metadata": {"name": "a"}}'),
+			('{"status": "FAIL", "metadata": {"name": "a",
+				"labels": {"compliance.openshift.io/check-has-value": ""}}}'),
+			('{"status": "ERROR", "metadata": {"name": "a"}}'),
 			('{"status": "", "metadata": {"name": "a"}}')) c(document),
-		LATERAL kube_reports.results((c.document
-			|| '{"apiVersion": "compliance.openshift.io/v1alpha1", "kind": "ComplianceCheckResult"}')::kube_reports.report) r;
+		LATERAL kube_reports.results((c.document || '{"apiVersion": "compliance.openshift.io/v1alpha1",
+			"kind": "ComplianceCheckResult"}')::kube_reports.report) r;
 
 SELECT s.state, r.source, r.policy, r.rule, r.category, r.status, r.native_status,
 		kube_reports_internal.excluded_from_score(r.native_status) AS excluded, r.kind, r.name, r.message, r.properties
@@ -99,10 +101,10 @@ SELECT r.source, r.policy, r.category, r.severity, r.status, r.message, r.kind, 
 			"annotations": {"trivy-operator.resource.name": "a-name-that-is-too-long-for-a-label"}},
 		"report": {"artifact": {"repository": "shop/app", "tag": "v1"}, "updateTimestamp": "2024-01-01T00:00:00Z",
 			"secrets": [
-			{"category": "Stripe", "match": "publishable_key: *****", "ruleID": "stripe-access-token", "severity": "HIGH",
-				"target": "/app/secret.yaml", "title": "Stripe"},
-			{"category": "Stripe", "match": "secret_key: *****", "ruleID": "stripe-access-token", "severity": "CRITICAL",
-				"target": "/app/secret.yaml", "title": "Stripe"}]}}'::kube_reports.report) r;
+			{"category": "Stripe", "match": "publishable_key: *****", "ruleID": "stripe-access-token",
+				"severity": "HIGH", "target": "/app/secret.yaml", "title": "Stripe"},
+			{"category": "Stripe", "match": "secret_key: *****", "ruleID": "stripe-access-token",
+				"severity": "CRITICAL", "target": "/app/secret.yaml", "title": "Stripe"}]}}'::kube_reports.report) r;
 
 ---- frameworks ----
 SELECT d.what, r.source, r.policy, r.rule, r.category, r.severity, r.status, r.native_status, r.message, r.kind, r.name,
@@ -147,7 +149,8 @@ SELECT kube_reports.set_results_mapping('findings.example.com',
 \echo :LAST_ERROR_SQLSTATE
 SELECT kube_reports.set_results_mapping('findings.example.com', '{"list": "$.l", "policy": ".p", "status": [{"path": '
 	'".s", "map": {"": "skip", "bad": "Fail"}}, {"value": "warn"}]}');
-SELECT r.policy, r.status, r.native_status FROM kube_reports.results('{"apiVersion": "example.com/v1alpha1", "kind": "Finding",
+SELECT r.policy, r.status, r.native_status
+	FROM kube_reports.results('{"apiVersion": "example.com/v1alpha1", "kind": "Finding",
 	"l": [{"p": "a", "s": "bad"}, {"p": "b", "s": ""}, {"p": "c"}, {"p": "d", "s": "other"}]}') r;
 DROP EXTENSION kube_reports CASCADE;
 CREATE EXTENSION kube_reports;

@@ -89,7 +89,8 @@ SELECT pg_temp.write('patch', 'small', '{"metadata": {"labels": {"a": "b"}}}', f
 
 -- Many that are not large come to as much.
 SELECT count(*) AS written FROM unnest((SELECT w.codes FROM kube_reports_internal.write_batch(:'one',
-	ARRAY(SELECT '{"verb":"create","group":"wgpolicyk8s.io","version":"v1alpha2","resource":"policyreports","namespace":"ns","contentType":"application/json"}' FROM generate_series(1, 12)),
+	ARRAY(SELECT '{"verb":"create","group":"wgpolicyk8s.io","version":"v1alpha2","resource":"policyreports",'
+		'"namespace":"ns","contentType":"application/json"}' FROM generate_series(1, 12)),
 	ARRAY(SELECT convert_to((jsonb_build_object('apiVersion', 'wgpolicyk8s.io/v1alpha2', 'kind', 'PolicyReport',
 		'metadata', jsonb_build_object('name', 'many-' || n))
 		|| pg_temp.results('pass', 1, 2))::text, 'UTF8') FROM generate_series(1, 12) n), 8, false) w)) code

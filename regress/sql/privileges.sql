@@ -27,11 +27,14 @@ SELECT generation > 0 AS welcome FROM kube_reports_internal.api_hello('00000000-
 SELECT count(*) > 0 AS served FROM kube_reports_internal.api_registry('00000000-0000-0000-0000-000000000001');
 SELECT count(*) FROM kube_reports_internal.api_registry('00000000-0000-0000-0000-000000000002');
 SELECT code FROM kube_reports_internal.api_get('00000000-0000-0000-0000-000000000001',
-	'{"verb":"get","group":"wgpolicyk8s.io","version":"v1alpha2","resource":"policyreports","namespace":"default","name":"a"}');
+	'{"verb":"get","group":"wgpolicyk8s.io","version":"v1alpha2","resource":"policyreports",'
+	'"namespace":"default","name":"a"}');
 SELECT code FROM kube_reports_internal.api_get('00000000-0000-0000-0000-000000000002',
-	'{"verb":"get","group":"wgpolicyk8s.io","version":"v1alpha2","resource":"policyreports","namespace":"default","name":"a"}');
+	'{"verb":"get","group":"wgpolicyk8s.io","version":"v1alpha2","resource":"policyreports",'
+	'"namespace":"default","name":"a"}');
 SELECT codes FROM kube_reports_internal.write_batch('00000000-0000-0000-0000-000000000002',
-	ARRAY['{"verb":"delete","group":"wgpolicyk8s.io","version":"v1alpha2","resource":"policyreports","namespace":"default","name":"a"}'], ARRAY[''::bytea]);
+	ARRAY['{"verb":"delete","group":"wgpolicyk8s.io","version":"v1alpha2","resource":"policyreports",'
+		'"namespace":"default","name":"a"}'], ARRAY[''::bytea]);
 SELECT api_poll.versions AS of_others FROM kube_reports_internal.api_poll('00000000-0000-0000-0000-000000000002',
 	ARRAY[:lane_one, :lane_two]);
 SELECT array_position(api_poll.versions, 0) AS of_others_second
@@ -53,9 +56,11 @@ SELECT kube_reports.new_incarnation();
 
 \c - regress_proxy_two
 SELECT code FROM kube_reports_internal.api_get('00000000-0000-0000-0000-000000000001',
-	'{"verb":"get","group":"wgpolicyk8s.io","version":"v1alpha2","resource":"policyreports","namespace":"default","name":"a"}');
+	'{"verb":"get","group":"wgpolicyk8s.io","version":"v1alpha2","resource":"policyreports",'
+	'"namespace":"default","name":"a"}');
 SELECT code FROM kube_reports_internal.api_get('00000000-0000-0000-0000-000000000002',
-	'{"verb":"get","group":"wgpolicyk8s.io","version":"v1alpha2","resource":"policyreports","namespace":"default","name":"a"}');
+	'{"verb":"get","group":"wgpolicyk8s.io","version":"v1alpha2","resource":"policyreports",'
+	'"namespace":"default","name":"a"}');
 
 -- A reader reads the views and nothing else.
 \c - regress_reader

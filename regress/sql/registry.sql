@@ -11,10 +11,12 @@ CREATE FUNCTION pg_temp.crd(change text[] DEFAULT NULL, value jsonb DEFAULT NULL
 		"names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "shortNames": ["wd"]},
 		"versions": [
 			{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object",
-				"properties": {"size": {"type": "integer", "minimum": 1}, "colour": {"type": "string", "default": "red"}}}}},
+				"properties": {"size": {"type": "integer", "minimum": 1},
+					"colour": {"type": "string", "default": "red"}}}}},
 			{"name": "v1beta1", "served": true, "storage": false, "schema": {"openAPIV3Schema": {"type": "object",
 				"properties": {"size": {"type": "integer"}}}}},
-			{"name": "v1alpha1", "served": false, "storage": false, "schema": {"openAPIV3Schema": {"type": "object"}}}]}}'::jsonb c) d
+			{"name": "v1alpha1", "served": false, "storage": false,
+				"schema": {"openAPIV3Schema": {"type": "object"}}}]}}'::jsonb c) d
 $$;
 
 SELECT kube_reports.register_cluster('00000000-0000-0000-0000-000000000001', 'one') IS NOT NULL AS known;

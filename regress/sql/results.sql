@@ -44,9 +44,12 @@ CREATE VIEW pg_temp.counts AS
 SELECT "position", source, policy, rule, category, severity, status, native_status, score, api_version, kind, namespace,
 	name, uid, message, properties, exceptions
 	FROM kube_reports.results(pg_temp.document('a', '[
-	{"policy": "p", "rule": "several", "result": "pass", "source": "s", "category": "c", "severity": "high", "timestamp": {"seconds": 1700000000, "nanos": 500000},
-		"resources": [{"apiVersion": "v1", "kind": "Pod", "name": "one"}, {"apiVersion": "v1", "kind": "Pod", "name": "two", "namespace": "other", "uid": "u2"}]},
-	{"policy": "p", "rule": "excepted", "result": "skip", "message": "m", "properties": {"exceptions": "x, y,,z", "score": "7.5"}},
+	{"policy": "p", "rule": "several", "result": "pass", "source": "s", "category": "c", "severity": "high",
+		"timestamp": {"seconds": 1700000000, "nanos": 500000},
+		"resources": [{"apiVersion": "v1", "kind": "Pod", "name": "one"},
+			{"apiVersion": "v1", "kind": "Pod", "name": "two", "namespace": "other", "uid": "u2"}]},
+	{"policy": "p", "rule": "excepted", "result": "skip", "message": "m",
+		"properties": {"exceptions": "x, y,,z", "score": "7.5"}},
 	{"policy": "p", "rule": "unscored", "result": "fail", "properties": {"score": "0"}},
 	{"policy": "p", "rule": "odd score", "result": "warn", "properties": {"score": "0x1p3"}},
 	{"policy": "p", "rule": "nothing"}]'));
@@ -56,8 +59,11 @@ SELECT evaluated_at AT TIME ZONE 'UTC' AS evaluated_at
 SELECT * FROM kube_reports.summary(pg_temp.document('a', '[{"policy": "p", "result": "fail", "resources": [{"name": '
 	'"a"}, {"name": "b"}]}, {"policy": "p", "result": "pass"}, {"policy": "q"}]'));
 -- Kyverno's intermediate reports are about their owner.
-SELECT policy, status, kind, namespace, name FROM kube_reports.results('{"apiVersion": "reports.kyverno.io/v1", "kind": "EphemeralReport", "metadata": {"name": "e", "namespace": "ns"},
-	"spec": {"owner": {"apiVersion": "v1", "kind": "Pod", "name": "pod", "uid": "u"}, "results": [{"policy": "p", "result": "pass"}]}}');
+SELECT policy, status, kind, namespace, name
+	FROM kube_reports.results('{"apiVersion": "reports.kyverno.io/v1", "kind": "EphemeralReport",
+	"metadata": {"name": "e", "namespace": "ns"},
+	"spec": {"owner": {"apiVersion": "v1", "kind": "Pod", "name": "pod", "uid": "u"},
+		"results": [{"policy": "p", "result": "pass"}]}}');
 SELECT * FROM kube_reports.results('{"apiVersion": "example.com/v1", "kind": "Unknown"}');
 -- Equals are numbered by what they say, not by where they stand.
 SELECT count(DISTINCT a.key) AS keys, bool_and(a.key = b.key AND a.message = b.message) AS same
@@ -130,8 +136,10 @@ ROLLBACK;
 SELECT * FROM pg_temp.counts;
 SELECT * FROM kube_reports.verify();
 -- Results that come again elsewhere are not counted.
-SELECT kube_reports.create_report(:'one', '{"apiVersion": "reports.kyverno.io/v1", "kind": "EphemeralReport", "metadata": {"name": "e", "namespace": "ns"},
-	"spec": {"owner": {"apiVersion": "v1", "kind": "Pod", "name": "pod", "uid": "u"}, "results": [{"policy": "p", "result": "pass"}]}}') IS NOT NULL;
+SELECT kube_reports.create_report(:'one', '{"apiVersion": "reports.kyverno.io/v1", "kind": "EphemeralReport",
+	"metadata": {"name": "e", "namespace": "ns"},
+	"spec": {"owner": {"apiVersion": "v1", "kind": "Pod", "name": "pod", "uid": "u"},
+		"results": [{"policy": "p", "result": "pass"}]}}') IS NOT NULL;
 SELECT count(*) FROM pg_temp.current WHERE report = 'e';
 
 ---- counts by day ----
@@ -396,10 +404,13 @@ SELECT count(kube_reports.create_report(:'one',
 		'"high"}'),
 	('{"metadata": {"name": "scan-three", "namespace": "co", "labels": {"compliance.openshift.io/scan-name": '
 		'"scan"}}, "id": "xccdf_three", "status": "INCONSISTENT", "severity": "what"}')) v(d);
-SELECT kube_reports.create_report(:'one', '{"apiVersion": "aquasecurity.github.io/v1alpha1", "kind": "ConfigAuditReport", "metadata": {"name": "audit", "namespace": "ns",
+SELECT kube_reports.create_report(:'one', '{"apiVersion": "aquasecurity.github.io/v1alpha1",
+	"kind": "ConfigAuditReport", "metadata": {"name": "audit", "namespace": "ns",
 	"labels": {"trivy-operator.resource.kind": "ReplicaSet", "trivy-operator.resource.name": "app"}},
-	"report": {"updateTimestamp": "2024-01-01T00:00:00Z", "checks": [{"checkID": "KSV001", "title": "t", "severity": "MEDIUM", "category": "c", "success": false, "messages": ["first", "second"]},
-	{"checkID": "KSV002", "title": "t2", "severity": "CRITICAL", "success": true}]}}') IS NOT NULL;
+	"report": {"updateTimestamp": "2024-01-01T00:00:00Z", "checks": [
+		{"checkID": "KSV001", "title": "t", "severity": "MEDIUM", "category": "c", "success": false,
+			"messages": ["first", "second"]},
+		{"checkID": "KSV002", "title": "t2", "severity": "CRITICAL", "success": true}]}}') IS NOT NULL;
 SELECT report, policy, rule, severity, status, native, kind, name, message FROM pg_temp.current
 	WHERE report NOT IN ('a', 'b');
 CALL pg_temp.fold();
@@ -412,7 +423,9 @@ SELECT kube_reports.set_results_mapping('findings.example.com', '{"list": ".spec
 	'"subjects": [{"each": ".on", "nme": "@.n"}], "score": {"path": ".p", "value": "1"}, "other": 1}');
 SELECT kube_reports.set_results_mapping('policyreports.wgpolicyk8s.io', '{}');
 SELECT kube_reports.set_results_mapping('nothing.example.com', '{}');
-SELECT kube_reports.set_results_mapping('findings.example.com', '{"list": "$.spec.list", "source": {"value": "finder"}, "policy": ".id", "status": {"path": ".level", "map": {"bad": "fail"}}, "score": ".points", "properties": {"why": ".why"},
+SELECT kube_reports.set_results_mapping('findings.example.com', '{"list": "$.spec.list",
+	"source": {"value": "finder"}, "policy": ".id", "status": {"path": ".level", "map": {"bad": "fail"}},
+	"score": ".points", "properties": {"why": ".why"},
 	"subjects": [{"each": ".on", "kind": {"value": "Thing"}, "name": "@.n"}]}');
 SELECT report, policy, status, native, score, kind, name FROM pg_temp.current WHERE report = 'f';
 SELECT count(*) AS history FROM kube_reports_internal.result_change c

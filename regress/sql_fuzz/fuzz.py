@@ -152,8 +152,9 @@ def typings(arguments):
     """The arguments with the types that a polymorphic function is called with."""
     if all(argument.type != "anyarray" for argument in arguments):
         return [arguments]
+    elements = ("bigint", '"char"', "timestamp with time zone", "text", "jsonb")
     return [[argument._replace(type=element + "[]") if argument.type == "anyarray" else argument
-             for argument in arguments] for element in ("bigint", '"char"', "timestamp with time zone", "text", "jsonb")]
+             for argument in arguments] for element in elements]
 
 
 def routines(connection, condition=""):

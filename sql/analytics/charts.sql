@@ -19,7 +19,8 @@ RETURN replace(replace(replace(replace(replace(
 	regexp_replace(
 		translate(CASE WHEN length(value) > max_length THEN left(value, max_length - 1) || '…' ELSE value END,
 			E'\t\n\r', '   '),
-		'[\u0001-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff\U000e0000-\U000e0fff]',
+		'[\u0001-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e'
+			'\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff\U000e0000-\U000e0fff]',
 		'�', 'g'),
 	'&', '&amp;'), '<', '&lt;'), '>', '&gt;'), '"', '&quot;'), '''', '&#39;');
 COMMENT ON FUNCTION kube_reports_internal.html_text(text, integer)
@@ -184,7 +185,8 @@ BEGIN ATOMIC
 		FROM jsonb_array_elements_text(parts) WITH ORDINALITY e(part, n)) p;
 END;
 COMMENT ON FUNCTION kube_reports_internal.chart_bar(text, jsonb, numeric)
-	IS 'a bar of parts by severity (an array: critical, high, medium, low, other), as long as their sum is of the whole';
+	IS 'a bar of parts by severity (an array: critical, high, medium, low, other), '
+		'as long as their sum is of the whole';
 
 CREATE FUNCTION kube_reports_internal.chart_ring(title text, score double precision) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE

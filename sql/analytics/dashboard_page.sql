@@ -12,11 +12,13 @@
 CREATE FUNCTION kube_reports_internal.dashboard_style() RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN $css$
-:root { color-scheme: light dark; --page: #f4f6f9; --card: #fff; --ink: #17202e; --soft: #5a6778; --rule: #e3e8ef; --track: #edf0f5; --hover: #17202e14;
+:root { color-scheme: light dark; --page: #f4f6f9; --card: #fff; --ink: #17202e; --soft: #5a6778; --rule: #e3e8ef;
+	--track: #edf0f5; --hover: #17202e14;
 	--score: #2f6feb; --weighted: #8b5cf6; --good: #14774a; --bad: #c9342f;
 	--critical: #a3123f; --high: #e5533d; --medium: #e8a020; --low: #5b93d3; --other: #94a1b2; }
 @media (prefers-color-scheme: dark) {
-	:root { --page: #0d1219; --card: #161d27; --ink: #e7ecf3; --soft: #98a5b7; --rule: #27313f; --track: #222c39; --hover: #ffffff14;
+	:root { --page: #0d1219; --card: #161d27; --ink: #e7ecf3; --soft: #98a5b7; --rule: #27313f; --track: #222c39;
+		--hover: #ffffff14;
 		--score: #6ea0ff; --weighted: #b79bff; --good: #3ecb8b; --bad: #ff7b72;
 		--critical: #f0447a; --high: #ff8562; --medium: #f5c04e; --low: #70abed; --other: #77859a; }
 }
@@ -26,8 +28,10 @@ RETURN $css$
 		--critical: #a3123f; --high: #e5533d; --medium: #e8a020; --low: #5b93d3; --other: #94a1b2; }
 }
 * { box-sizing: border-box; margin: 0; padding: 0; }
-body { background: var(--page); color: var(--ink); font: 15px/1.45 Inter, system-ui, -apple-system, "Segoe UI", Roboto, "Liberation Sans", sans-serif;
-	font-variant-numeric: tabular-nums; -webkit-text-size-adjust: 100%; print-color-adjust: exact; -webkit-print-color-adjust: exact; }
+body { background: var(--page); color: var(--ink); font: 15px/1.45 Inter, system-ui, -apple-system, "Segoe UI", Roboto,
+	"Liberation Sans", sans-serif;
+	font-variant-numeric: tabular-nums; -webkit-text-size-adjust: 100%;
+	print-color-adjust: exact; -webkit-print-color-adjust: exact; }
 header, main, footer { max-width: 1200px; margin: 0 auto; padding: 0 20px; }
 header { padding-top: 28px; padding-bottom: 20px; }
 h1 { font-size: 25px; line-height: 1.2; letter-spacing: -.02em; font-weight: 700; }
@@ -36,21 +40,27 @@ h2 { font-size: 15.5px; font-weight: 650; letter-spacing: -.005em; }
 h3 { font-size: 14px; font-weight: 600; margin-top: 22px; }
 small, .note { color: var(--soft); font-size: .87em; } small small { font-size: 1em; }
 main { display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 16px; }
-section { background: var(--card); border: 1px solid var(--rule); border-radius: 14px; padding: 18px 20px 20px; min-width: 0; break-inside: avoid; }
+section { background: var(--card); border: 1px solid var(--rule); border-radius: 14px; padding: 18px 20px 20px;
+	min-width: 0; break-inside: avoid; }
 .wide { grid-column: 1 / -1; }
-.hero { display: grid; grid-template-columns: auto minmax(0, 1fr); gap: 14px 34px; align-items: center; padding: 24px 28px; }
+.hero { display: grid; grid-template-columns: auto minmax(0, 1fr); gap: 14px 34px; align-items: center;
+	padding: 24px 28px; }
 .hero p { max-width: 46em; }
 .lead { font-size: 19px; line-height: 1.4; font-weight: 550; letter-spacing: -.01em; }
-.tiles { display: grid; grid-template-columns: repeat(4, minmax(0, 1fr)); gap: 14px 28px; margin-top: 20px; list-style: none; }
+.tiles { display: grid; grid-template-columns: repeat(4, minmax(0, 1fr)); gap: 14px 28px; margin-top: 20px;
+	list-style: none; }
 .tiles li { border-left: 3px solid var(--rule); padding-left: 13px; }
 .tiles b { display: block; font-size: 25px; line-height: 1.15; font-weight: 680; letter-spacing: -.02em; }
 .tiles span { display: block; font-size: 13.5px; }
 .tiles small { display: block; line-height: 1.35; margin-top: 2px; }
 .tiles .alarm { border-color: var(--critical); }
 .good { color: var(--good); } .bad { color: var(--bad); }
-.ring text { font-size: 25px; font-weight: 700; fill: var(--ink); text-anchor: middle; dominant-baseline: central; letter-spacing: -.03em; }
-.ring circle { fill: none; stroke-width: 11; } .ring .track { stroke: var(--track); } .ring .arc { stroke: var(--score); stroke-linecap: round; }
-.legend { list-style: none; display: flex; flex-wrap: wrap; gap: 3px 16px; margin: 8px 0 14px; font-size: 13px; color: var(--soft); }
+.ring text { font-size: 25px; font-weight: 700; fill: var(--ink); text-anchor: middle; dominant-baseline: central;
+	letter-spacing: -.03em; }
+.ring circle { fill: none; stroke-width: 11; } .ring .track { stroke: var(--track); }
+.ring .arc { stroke: var(--score); stroke-linecap: round; }
+.legend { list-style: none; display: flex; flex-wrap: wrap; gap: 3px 16px; margin: 8px 0 14px; font-size: 13px;
+	color: var(--soft); }
 .legend b { color: var(--ink); font-weight: 600; }
 i { display: inline-block; width: 10px; height: 10px; border-radius: 3px; margin-right: 6px; }
 .plot { display: grid; grid-template-columns: auto minmax(0, 1fr); gap: 0 10px; }
@@ -59,30 +69,39 @@ i { display: inline-block; width: 10px; height: 10px; border-radius: 3px; margin
 .trend { width: 100%; height: 190px; overflow: visible; }
 .spark { width: 110px; height: 26px; overflow: visible; }
 .grid { stroke: var(--rule); fill: none; vector-effect: non-scaling-stroke; }
-.line { fill: none; stroke-width: 2.5; stroke-linecap: round; stroke-linejoin: round; vector-effect: non-scaling-stroke; }
+.line { fill: none; stroke-width: 2.5; stroke-linecap: round; stroke-linejoin: round;
+	vector-effect: non-scaling-stroke; }
 .line.weighted { stroke-width: 2; stroke-dasharray: 1 5; } .spark .line { stroke-width: 2; }
-.line.score { stroke: var(--score); } .line.weighted { stroke: var(--weighted); } i.score { background: var(--score); } i.weighted { background: var(--weighted); }
+.line.score { stroke: var(--score); } .line.weighted { stroke: var(--weighted); } i.score { background: var(--score); }
+i.weighted { background: var(--weighted); }
 
 .hit { fill: transparent; } .hit:hover { fill: var(--hover); }
-.critical { fill: var(--critical); } .high { fill: var(--high); } .medium { fill: var(--medium); } .low { fill: var(--low); } .other { fill: var(--other); }
-i.critical { background: var(--critical); } i.high { background: var(--high); } i.medium { background: var(--medium); } i.low { background: var(--low); }
+.critical { fill: var(--critical); } .high { fill: var(--high); } .medium { fill: var(--medium); }
+.low { fill: var(--low); } .other { fill: var(--other); }
+i.critical { background: var(--critical); } i.high { background: var(--high); } i.medium { background: var(--medium); }
+i.low { background: var(--low); }
 i.other { background: var(--other); }
 .rows { list-style: none; margin-top: 6px; }
-.rows li { display: grid; grid-template-columns: minmax(0, 1fr) auto; gap: 1px 14px; align-items: baseline; padding: 8px 0; border-top: 1px solid var(--rule);
+.rows li { display: grid; grid-template-columns: minmax(0, 1fr) auto; gap: 1px 14px; align-items: baseline;
+	padding: 8px 0; border-top: 1px solid var(--rule);
 	break-inside: avoid; }
 .rows li:first-child { border-top: 0; }
 .name { font-weight: 550; overflow-wrap: anywhere; overflow: hidden; }
 .rows .name small { font-weight: 400; }
 .value { font-weight: 650; text-align: right; white-space: nowrap; }
 .value small { font-weight: 400; }
-.bar { display: block; grid-column: 1 / -1; background: var(--track); border-radius: 4px; overflow: hidden; margin-top: 3px; }
+.bar { display: block; grid-column: 1 / -1; background: var(--track); border-radius: 4px; overflow: hidden;
+	margin-top: 3px; }
 table { width: 100%; border-collapse: collapse; margin-top: 8px; }
-th { color: var(--soft); font-size: 12.5px; font-weight: 500; text-align: left; padding: 4px 16px 6px 0; white-space: nowrap; }
+th { color: var(--soft); font-size: 12.5px; font-weight: 500; text-align: left; padding: 4px 16px 6px 0;
+	white-space: nowrap; }
 td { border-top: 1px solid var(--rule); padding: 9px 16px 9px 0; vertical-align: middle; }
 th:last-child, td:last-child { padding-right: 0; }
 .number { text-align: right; white-space: nowrap; } td.number { font-weight: 650; } .share { white-space: nowrap; }
-.badge { display: inline-block; min-width: 3.1em; padding: 1px 8px; border-radius: 7px; border: 1.5px solid var(--rule); text-align: center; font-size: 13px; font-weight: 650; }
-.badge.critical { border-color: var(--critical); } .badge.high { border-color: var(--high); } .badge.medium { border-color: var(--medium); }
+.badge { display: inline-block; min-width: 3.1em; padding: 1px 8px; border-radius: 7px; border: 1.5px solid var(--rule);
+	text-align: center; font-size: 13px; font-weight: 650; }
+.badge.critical { border-color: var(--critical); } .badge.high { border-color: var(--high); }
+.badge.medium { border-color: var(--medium); }
 .badge.low { border-color: var(--low); } .badge.other { border-color: var(--other); } .more { margin-top: 8px; }
 .scroll { overflow-x: auto; }
 .empty { color: var(--soft); padding: 22px 0 8px; text-align: center; }
@@ -94,13 +113,17 @@ footer p + p { margin-top: 6px; }
 }
 @media screen and (max-width: 560px) {
 	header, main, footer { padding-left: 12px; padding-right: 12px; }
-	section { padding: 16px; } .hero { grid-template-columns: minmax(0, 1fr); justify-items: center; padding: 20px 16px; } .lead { font-size: 17px; }
+	section { padding: 16px; }
+	.hero { grid-template-columns: minmax(0, 1fr); justify-items: center; padding: 20px 16px; }
+	.lead { font-size: 17px; }
 	.tiles { gap: 16px 14px; } .trend { height: 160px; }
 	th:nth-child(4), td:nth-child(4) { display: none; } .spark { width: 70px; } th, td { padding-right: 10px; }
 }
 @media print {
-	body { font-size: 14px; } header, main, footer { max-width: none; padding-left: 0; padding-right: 0; } main { gap: 10px; } .trend { height: 140px; }
-	section { border-radius: 6px; padding: 12px 14px; } .hero { gap: 10px 22px; } .tiles { gap: 10px 14px; margin-top: 14px; } .tiles li { padding-left: 9px; }
+	body { font-size: 14px; } header, main, footer { max-width: none; padding-left: 0; padding-right: 0; }
+	main { gap: 10px; } .trend { height: 140px; }
+	section { border-radius: 6px; padding: 12px 14px; } .hero { gap: 10px 22px; }
+	.tiles { gap: 10px 14px; margin-top: 14px; } .tiles li { padding-left: 9px; }
 	.lead { font-size: 17px; } .ring { width: 120px; height: 120px; }
 }
 $css$;
@@ -294,7 +317,8 @@ BEGIN ATOMIC
 <html lang="en">
 <head>
 <meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'sha256-%1$s'; base-uri 'none'; form-action 'none'">
+<meta http-equiv="Content-Security-Policy"
+	content="default-src 'none'; style-src 'sha256-%1$s'; base-uri 'none'; form-action 'none'">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <meta name="referrer" content="no-referrer">
@@ -372,7 +396,8 @@ BEGIN ATOMIC
 				THEN array_to_string(ARRAY(SELECT jsonb_array_elements_text(shown->'cluster_names')), ', ')
 				ELSE kube_reports_internal.html_counted((shown->>'clusters')::numeric, 'cluster', 'clusters') END AS
 					scope,
-			concat_ws(', ', 'labels ' || (shown#>>'{filter,cluster_labels}'), 'namespace ' || g.namespaces, 'source ' || g.sources) AS narrowed,
+			concat_ws(', ', 'labels ' || (shown#>>'{filter,cluster_labels}'), 'namespace ' || g.namespaces,
+				'source ' || g.sources) AS narrowed,
 			round((100 * (g.score - (g.first->>'score')::double precision))::numeric, 1) AS gain,
 				(g.first->>'day')::date AS since) h;
 END;

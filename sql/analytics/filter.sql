@@ -414,7 +414,8 @@ RETURN CASE WHEN (wanted).native_statuses IS NOT NULL THEN
 	'coalesce(nullif(r.native_status, ''''), kube_reports_internal.status_name(r.status)) = ANY (($1).native_statuses)'
 		END;
 COMMENT ON FUNCTION kube_reports_internal.native_condition(kube_reports_internal.result_filter)
-	IS 'the condition of a filter on the native status of r (result or count), with the filter as $1; null: it has none';
+	IS 'the condition of a filter on the native status of r (result or count), with the filter as $1; '
+		'null: it has none';
 
 CREATE FUNCTION kube_reports_internal.score_conditions(wanted kube_reports_internal.result_filter) RETURNS text
 LANGUAGE sql IMMUTABLE
@@ -508,26 +509,33 @@ BEGIN ATOMIC
 	SELECT CASE t.way WHEN 'counts' THEN
 		'SELECT p.criterion, p.status, p.cluster_id, p.namespace, p.origin, p.key
 		FROM (SELECT DISTINCT r.criterion, r.status, r.cluster_id, r.namespace
-			FROM (SELECT r.criterion, r.status, r.cluster_id, r.namespace, r.kind, r.native_status FROM kube_reports_internal.rollup r WHERE r.count <> 0
+			FROM (SELECT r.criterion, r.status, r.cluster_id, r.namespace, r.kind, r.native_status
+					FROM kube_reports_internal.rollup r WHERE r.count <> 0
 				UNION ALL
 				SELECT r.criterion, r.status, r.cluster_id, r.namespace, r.kind, r.native_status
 					FROM kube_reports_internal.unfolded((SELECT m.mark FROM kube_reports_internal.rollup_mark m)) r) r
-			WHERE ' || concat_ws(' AND ', kube_reports_internal.count_conditions(wanted), kube_reports_internal.native_condition(wanted), t.criterion,
+			WHERE ' || concat_ws(' AND ', kube_reports_internal.count_conditions(wanted),
+				kube_reports_internal.native_condition(wanted), t.criterion,
 				CASE WHEN step = 3 AND (wanted).text_detail_criteria
 					IS NOT NULL THEN 'r.criterion = ANY (($1).text_detail_criteria)' END,
 				CASE WHEN (wanted).subject_kinds IS NOT NULL THEN 'r.kind = ANY (($1).subject_kinds)' END,
 				CASE WHEN after THEN '(r.criterion, r.status, r.cluster_id, r.namespace)'
 					' >= (($3).criterion, ($3).status, ($3).cluster_id, ($3).namespace)' END) || '
 			ORDER BY r.criterion, r.status, r.cluster_id, r.namespace) c
-			CROSS JOIN LATERAL (' WHEN 'ids' THEN 'SELECT r.criterion, r.status, r.cluster_id, r.namespace, r.origin, r.key FROM (' ELSE '' END
+			CROSS JOIN LATERAL ('
+		WHEN 'ids' THEN 'SELECT r.criterion, r.status, r.cluster_id, r.namespace, r.origin, r.key FROM (' ELSE '' END
 		|| 'SELECT r.criterion, r.status, r.cluster_id, r.namespace, r.origin, r.key
-			FROM ' || CASE t.way WHEN 'counts' THEN '(SELECT * FROM kube_reports_internal.result r WHERE r.criterion = c.criterion AND r.status = c.status
-					AND r.cluster_id = c.cluster_id AND r.namespace = c.namespace OFFSET 0) r' ELSE 'kube_reports_internal.result r' END || '
+			FROM ' || CASE t.way WHEN 'counts' THEN '(SELECT * FROM kube_reports_internal.result r
+					WHERE r.criterion = c.criterion AND r.status = c.status
+						AND r.cluster_id = c.cluster_id AND r.namespace = c.namespace OFFSET 0) r'
+				ELSE 'kube_reports_internal.result r' END || '
 				LEFT JOIN kube_reports_internal.criterion k ON k.id = r.criterion
 				LEFT JOIN kube_reports_internal.subject s ON s.id = r.subject
 				LEFT JOIN kube_reports_internal.detail d ON d.id = r.detail
 				LEFT JOIN kube_reports_internal.origin g ON g.id = r.origin
-			WHERE ' || concat_ws(' AND ', CASE WHEN t.way <> 'counts' THEN concat_ws(' AND ', kube_reports_internal.count_conditions(wanted), t.criterion) END,
+			WHERE ' || concat_ws(' AND ',
+				CASE WHEN t.way <> 'counts'
+					THEN concat_ws(' AND ', kube_reports_internal.count_conditions(wanted), t.criterion) END,
 				kube_reports_internal.filter_conditions(wanted), CASE
 					WHEN step > 1 THEN kube_reports_internal.text_condition(wanted, step) END,
 				CASE WHEN step > 2 THEN 'NOT ' || kube_reports_internal.text_condition(wanted, 2) END,
@@ -537,7 +545,8 @@ BEGIN ATOMIC
 		ORDER BY c.criterion, c.status, c.cluster_id, c.namespace, p.origin, p.key LIMIT $2'
 			-- The place is compared outside the subquery, so that the planner does not walk an index to the place.  The
 			-- comparison of the criterion alone is cheaper and decides for most rows.
-			ELSE CASE t.way WHEN 'ids' THEN concat(' OFFSET 0) r', ' WHERE r.criterion >= ($3).criterion AND ' || t.place) ELSE '' END || '
+			ELSE CASE t.way WHEN 'ids'
+				THEN concat(' OFFSET 0) r', ' WHERE r.criterion >= ($3).criterion AND ' || t.place) ELSE '' END || '
 			ORDER BY r.criterion, r.status, r.cluster_id, r.namespace, r.origin, r.key LIMIT $2' END
 	FROM (SELECT CASE WHEN step = 1 THEN '' ELSE 'NOT ' END
 		|| kube_reports_internal.text_condition(wanted, 1) AS criterion,

@@ -67,13 +67,17 @@ BEGIN
 	wanted := kube_reports_internal.look_up_text(wanted, 2, step);
 	LOOP
 		RETURN QUERY EXECUTE
-			'SELECT c.uid, c.name, r.namespace, t."group", t.plural, g.name, k.source, k.policy, k.rule, k.category, k.severity,
-				kube_reports_internal.status_name(r.status), coalesce(nullif(r.native_status, ''''), kube_reports_internal.status_name(r.status)), nullif(r.score, 0),
-				s.api_version, s.kind, s.namespace, s.name, s.uid, d.message, d.properties, d.exceptions, r.first_seen, r.since,
-				pg_catalog.jsonb_build_array(r.criterion, r.status, r.cluster_id, r.namespace, r.origin, r.key, $4)::text
+			'SELECT c.uid, c.name, r.namespace, t."group", t.plural, g.name,
+				k.source, k.policy, k.rule, k.category, k.severity, kube_reports_internal.status_name(r.status),
+				coalesce(nullif(r.native_status, ''''), kube_reports_internal.status_name(r.status)),
+				nullif(r.score, 0), s.api_version, s.kind, s.namespace, s.name, s.uid,
+				d.message, d.properties, d.exceptions, r.first_seen, r.since,
+				pg_catalog.jsonb_build_array(
+					r.criterion, r.status, r.cluster_id, r.namespace, r.origin, r.key, $4)::text
 			FROM (' || kube_reports_internal.filter_rows(wanted, step, start.key IS NOT NULL) || ') p
 				-- Row by row: statistics from when there were few results would have all of them compared with each.
-				CROSS JOIN LATERAL (SELECT r.* FROM kube_reports_internal.result r WHERE r.origin = p.origin AND r.key = p.key OFFSET 0) r
+				CROSS JOIN LATERAL (SELECT r.* FROM kube_reports_internal.result r
+					WHERE r.origin = p.origin AND r.key = p.key OFFSET 0) r
 				JOIN kube_reports.cluster c ON c.id = r.cluster_id
 				JOIN kube_reports_internal.criterion k ON k.id = r.criterion
 				LEFT JOIN kube_reports_internal.subject s ON s.id = r.subject
@@ -161,13 +165,17 @@ BEGIN
 	END IF;
 	-- Some reports of a resource have its uid and others do not, so a resource may have several subjects: add them up.
 	RETURN QUERY EXECUTE
-		'SELECT c.uid, c.name, n.api_version, n.kind, n.namespace, n.name, n.uid, n.pass, n.warn, n.fail, n.error, n.skip, n.failing,
-			n.since, pg_catalog.jsonb_build_array(n.failing, n.subject)::text
-		FROM (SELECT s.cluster_id, s.api_version, s.kind, s.namespace, s.name, max(s.uid) AS uid, min(n.subject) AS subject,
+		'SELECT c.uid, c.name, n.api_version, n.kind, n.namespace, n.name, n.uid,
+			n.pass, n.warn, n.fail, n.error, n.skip, n.failing, n.since,
+			pg_catalog.jsonb_build_array(n.failing, n.subject)::text
+		FROM (SELECT s.cluster_id, s.api_version, s.kind, s.namespace, s.name,
+				max(s.uid) AS uid, min(n.subject) AS subject,
 				kube_reports_internal.total(n.pass) AS pass, kube_reports_internal.total(n.warn) AS warn,
 				kube_reports_internal.total(n.fail) AS fail, kube_reports_internal.total(n.error) AS error,
-				kube_reports_internal.total(n.skip) AS skip, kube_reports_internal.total(n.failing) AS failing, max(n.since) AS since
-			FROM (SELECT r.subject, count(*) FILTER (WHERE r.status = ''p'') AS pass, count(*) FILTER (WHERE r.status = ''w'') AS warn,
+				kube_reports_internal.total(n.skip) AS skip, kube_reports_internal.total(n.failing) AS failing,
+				max(n.since) AS since
+			FROM (SELECT r.subject,
+					count(*) FILTER (WHERE r.status = ''p'') AS pass, count(*) FILTER (WHERE r.status = ''w'') AS warn,
 					count(*) FILTER (WHERE r.status = ''f'') AS fail, count(*) FILTER (WHERE r.status = ''e'') AS error,
 					count(*) FILTER (WHERE r.status = ''s'') AS skip,
 					count(*) FILTER (WHERE r.status IN (''w'', ''f'', ''e'')) AS failing, max(r.since) AS since
@@ -181,7 +189,8 @@ BEGIN
 				JOIN kube_reports_internal.subject s ON s.id = n.subject
 			GROUP BY s.cluster_id, s.api_version, s.kind, s.namespace, s.name) n
 			JOIN kube_reports.cluster c ON c.id = n.cluster_id'
-			|| CASE WHEN after IS NOT NULL THEN ' WHERE n.failing < $3 OR n.failing = $3 AND n.subject > $4' ELSE '' END || '
+			|| CASE WHEN after IS NOT NULL
+				THEN ' WHERE n.failing < $3 OR n.failing = $3 AND n.subject > $4' ELSE '' END || '
 		ORDER BY n.failing DESC, n.subject LIMIT $2'
 		USING wanted, max_rows, start_failing, start_subject;
 END
@@ -238,7 +247,9 @@ BEGIN
 	RETURN QUERY EXECUTE
 		'SELECT c.uid, c.name, t."group", t.plural, g.namespace, g.name, n.results, nullif(n.score, 0), n.origin
 		FROM (SELECT r.origin, count(*) AS results, max(r.score) AS score
-			FROM ' || CASE WHEN few THEN '(SELECT r.* FROM (SELECT r.* FROM kube_reports_internal.result r WHERE ' || scored || ' OFFSET 0) r
+			FROM ' || CASE WHEN few
+				THEN '(SELECT r.* FROM (SELECT r.* FROM kube_reports_internal.result r
+						WHERE ' || scored || ' OFFSET 0) r
 					WHERE r.origin > $3 ORDER BY r.origin OFFSET 0)'
 				ELSE 'kube_reports_internal.result' END || ' r
 				LEFT JOIN kube_reports_internal.criterion k ON k.id = r.criterion
@@ -257,8 +268,8 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.find_reports(text, bytea, jsonb, integer, bigint)
 	IS 'the half of reports_with_score() that runs as the owner: role and seal are those of the view caller';
 
-CREATE FUNCTION kube_reports.reports_with_score(minimum double precision, filter jsonb DEFAULT '{}', max_rows integer DEFAULT 100,
-	after bigint DEFAULT NULL)
+CREATE FUNCTION kube_reports.reports_with_score(minimum double precision, filter jsonb DEFAULT '{}',
+	max_rows integer DEFAULT 100, after bigint DEFAULT NULL)
 	RETURNS TABLE (cluster uuid, cluster_name text, report_group text, report_resource text, namespace text,
 		report text, results bigint,
 		highest_score double precision, place bigint)
@@ -280,9 +291,8 @@ COMMENT ON FUNCTION kube_reports.reports_with_score(double precision, jsonb, int
 -- each, until it has enough pairs with results that the caller may see.  It always looks results and counts up one by
 -- one, even if statistics say that the tables are small.
 CREATE FUNCTION kube_reports_internal.find_vulnerabilities(role text, seal bytea, filter jsonb, max_rows integer)
-	RETURNS TABLE (source text, policy text, severity text, score double precision, failing bigint, places bigint, package text,
-		installed_version text,
-		fixed_version text)
+	RETURNS TABLE (source text, policy text, severity text, score double precision, failing bigint, places bigint,
+		package text, installed_version text, fixed_version text)
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
@@ -291,7 +301,8 @@ AS $$
 #variable_conflict use_column
 DECLARE
 	max_unseen CONSTANT integer := 2000;
-	asked		jsonb := kube_reports_internal.checked_filter(filter, ARRAY['cluster', 'cluster_labels', 'namespace', 'source'],
+	asked		jsonb := kube_reports_internal.checked_filter(filter,
+		ARRAY['cluster', 'cluster_labels', 'namespace', 'source'],
 		'the filter of vulnerabilities has',
 		'Members are cluster, cluster_labels, namespace and source.') || '{"status": ["warn", "fail", "error"]}';
 	-- Compared by name, not by criteria: a vulnerability scanner has tens of thousands of criteria.
@@ -302,10 +313,12 @@ DECLARE
 	-- Counts of the criteria $2.
 	cells CONSTANT text := 'SELECT r.criterion, r.cluster_id, r.namespace, sum(r.count) AS count
 		FROM (SELECT r.criterion, r.status, r.cluster_id, r.namespace, r.native_status, r.count FROM unnest($2) i(id)
-				CROSS JOIN LATERAL (SELECT r.* FROM kube_reports_internal.rollup r WHERE r.criterion = i.id AND r.count <> 0 OFFSET 0) r
+				CROSS JOIN LATERAL (SELECT r.* FROM kube_reports_internal.rollup r
+					WHERE r.criterion = i.id AND r.count <> 0 OFFSET 0) r
 			UNION ALL
 			SELECT r.criterion, r.status, r.cluster_id, r.namespace, r.native_status, r.count
-				FROM kube_reports_internal.unfolded((SELECT m.mark FROM kube_reports_internal.rollup_mark m)) r WHERE r.criterion = ANY ($2)) r
+				FROM kube_reports_internal.unfolded((SELECT m.mark FROM kube_reports_internal.rollup_mark m)) r
+				WHERE r.criterion = ANY ($2)) r
 		WHERE ' || conditions || '
 		GROUP BY r.criterion, r.cluster_id, r.namespace HAVING sum(r.count) > 0';
 	place		record;
@@ -328,13 +341,15 @@ BEGIN
 				WHERE nullif(r.score, 0) IS NOT NULL ORDER BY nullif(r.score, 0) DESC, r.criterion DESC LIMIT 1)
 			UNION ALL
 			SELECT n.score, n.criterion
-			FROM scored s CROSS JOIN LATERAL (SELECT nullif(r.score, 0) AS score, r.criterion FROM kube_reports_internal.result r
+			FROM scored s CROSS JOIN LATERAL (SELECT nullif(r.score, 0) AS score, r.criterion
+				FROM kube_reports_internal.result r
 				WHERE nullif(r.score, 0) IS NOT NULL AND (nullif(r.score, 0), r.criterion) < (s.score, s.criterion)
 				ORDER BY nullif(r.score, 0) DESC, r.criterion DESC LIMIT 1) n)
 		SELECT s.score, k.source, k.policy, r.seen
 		FROM scored s
 			LEFT JOIN LATERAL (SELECT k.id, k.source, k.policy FROM kube_reports_internal.criterion k
-				WHERE k.id = s.criterion AND k.policy ~ ''^(CVE|GHSA)-'' AND ($2 IS NULL OR k.source = ANY ($2)) OFFSET 0) k ON true
+				WHERE k.id = s.criterion AND k.policy ~ ''^(CVE|GHSA)-'' AND ($2 IS NULL OR k.source = ANY ($2))
+				OFFSET 0) k ON true
 			LEFT JOIN LATERAL (SELECT true AS seen FROM kube_reports_internal.result r
 				WHERE r.criterion = k.id AND nullif(r.score, 0) = s.score AND ' || conditions || ' LIMIT 1) r ON true'
 		USING wanted, sources
@@ -379,7 +394,8 @@ BEGIN
 			WHERE k.severity = level AND k.policy ~ '^(CVE|GHSA)-' AND (sources IS NULL OR k.source = ANY (sources));
 		CONTINUE WHEN criteria IS NULL;
 		EXECUTE 'SELECT $3 || array_agg(v.source), $4 || array_agg(v.policy), count(*)
-			FROM (SELECT DISTINCT k.source, k.policy FROM (' || cells || ') c JOIN kube_reports_internal.criterion k ON k.id = c.criterion
+			FROM (SELECT DISTINCT k.source, k.policy
+					FROM (' || cells || ') c JOIN kube_reports_internal.criterion k ON k.id = c.criterion
 				EXCEPT SELECT * FROM unnest($3, $4)) v'
 			INTO worst_sources, worst_policies, more USING wanted, criteria, worst_sources, worst_policies;
 		found := found + more;
@@ -389,25 +405,32 @@ BEGIN
 		WHERE (k.source, k.policy) IN (SELECT * FROM unnest(worst_sources, worst_policies));
 	-- The other columns stand in the results: read at most a hundred results of each.
 	RETURN QUERY EXECUTE
-		'SELECT v.source, v.policy, v.severity, v.score, v.failing, v.places, f.package, f.installed_version, f.fixed_version
-		FROM (SELECT k.source, k.policy, w.score, sum(c.count)::bigint AS failing, count(DISTINCT (c.cluster_id, c.namespace)) AS places,
-				array_agg(DISTINCT c.criterion) AS criteria,
-				(kube_reports_internal.severity_words())[max(array_position(kube_reports_internal.severity_words(), k.severity))] AS severity
+		'SELECT v.source, v.policy, v.severity, v.score, v.failing, v.places,
+			f.package, f.installed_version, f.fixed_version
+		FROM (SELECT k.source, k.policy, w.score, sum(c.count)::bigint AS failing,
+				count(DISTINCT (c.cluster_id, c.namespace)) AS places, array_agg(DISTINCT c.criterion) AS criteria,
+				(kube_reports_internal.severity_words())[
+					max(array_position(kube_reports_internal.severity_words(), k.severity))] AS severity
 			FROM (' || cells || ') c
 				JOIN kube_reports_internal.criterion k ON k.id = c.criterion
-				JOIN (SELECT w.source, w.policy, max(w.score) AS score FROM unnest($3, $4, $5) w(source, policy, score) GROUP BY w.source, w.policy) w
+				JOIN (SELECT w.source, w.policy, max(w.score) AS score
+						FROM unnest($3, $4, $5) w(source, policy, score) GROUP BY w.source, w.policy) w
 					ON w.source = k.source AND w.policy = k.policy
 			GROUP BY k.source, k.policy, w.score
-			ORDER BY w.score DESC NULLS LAST, max(array_position(kube_reports_internal.severity_words(), k.severity)) DESC, failing DESC, k.policy, k.source
+			ORDER BY w.score DESC NULLS LAST,
+				max(array_position(kube_reports_internal.severity_words(), k.severity)) DESC,
+				failing DESC, k.policy, k.source
 			LIMIT $6) v
-			CROSS JOIN LATERAL (SELECT min(coalesce(d.properties->>''resource'', d.properties->>''pkgName'')) AS package,
+			CROSS JOIN LATERAL (SELECT
+					min(coalesce(d.properties->>''resource'', d.properties->>''pkgName'')) AS package,
 					min(nullif(d.properties->>''installedVersion'', '''')) AS installed_version,
 					max(nullif(d.properties->>''fixedVersion'', '''')) AS fixed_version
 				FROM (SELECT r.detail FROM kube_reports_internal.result r
 					WHERE r.criterion = ANY (v.criteria) AND (v.score IS NULL OR r.score = v.score)
 						AND ' || kube_reports_internal.count_conditions(wanted) || ' LIMIT 100) r
 					JOIN kube_reports_internal.detail d ON d.id = r.detail) f
-		ORDER BY v.score DESC NULLS LAST, array_position(kube_reports_internal.severity_words(), v.severity) DESC, v.failing DESC, v.policy, v.source'
+		ORDER BY v.score DESC NULLS LAST, array_position(kube_reports_internal.severity_words(), v.severity) DESC,
+			v.failing DESC, v.policy, v.source'
 		USING wanted, criteria, worst_sources, worst_policies, worst_scores, max_rows;
 END
 $$;
@@ -415,9 +438,8 @@ COMMENT ON FUNCTION kube_reports_internal.find_vulnerabilities(text, bytea, json
 	IS 'the half of worst_vulnerabilities() that runs as the owner: role and seal are those of the view caller';
 
 CREATE FUNCTION kube_reports.worst_vulnerabilities(n integer DEFAULT 10, filter jsonb DEFAULT '{}')
-	RETURNS TABLE (source text, policy text, severity text, score double precision, failing bigint, places bigint, package text,
-		installed_version text,
-		fixed_version text)
+	RETURNS TABLE (source text, policy text, severity text, score double precision, failing bigint, places bigint,
+		package text, installed_version text, fixed_version text)
 LANGUAGE sql STABLE
 BEGIN ATOMIC
 	SELECT f.* FROM kube_reports_internal.caller c,
@@ -441,11 +463,12 @@ BEGIN
 		'severity', 'subject_kind', 'image') THEN
 		RAISE EXCEPTION 'there is no dimension "%"',
 			coalesce(dimension, 'null') USING ERRCODE = 'invalid_parameter_value',
-			HINT = 'Dimensions are cluster, namespace, source, category, policy, rule, severity, subject_kind and image.';
+			HINT = 'Dimensions are cluster, namespace, source, category, policy, rule, severity, subject_kind '
+				'and image.';
 	END IF;
 	filter := kube_reports_internal.checked_filter(filter,
-		ARRAY['cluster', 'cluster_labels', 'namespace', 'source', 'category', 'policy', 'rule', 'severity', 'subject_kind',
-			'status', 'native_status'],
+		ARRAY['cluster', 'cluster_labels', 'namespace', 'source', 'category', 'policy', 'rule', 'severity',
+			'subject_kind', 'status', 'native_status'],
 		'counts have', 'Counts are by cluster, namespace, source, category, policy, rule, severity, subject_kind, '
 			'status and native_status.');
 	PERFORM kube_reports_internal.filter_words(filter, 'severity', kube_reports_internal.severity_words()),

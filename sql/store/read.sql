@@ -12,7 +12,8 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT kube_reports_internal.status_document(504, 'Timeout',
 		format('Timeout: Too large resource version: %s, current: %s', asked, current),
-		'{"causes":[{"reason":"ResourceVersionTooLarge","message":"Too large resource version"}],"retryAfterSeconds":1}');
+		'{"causes":[{"reason":"ResourceVersionTooLarge","message":"Too large resource version"}],'
+		'"retryAfterSeconds":1}');
 END;
 COMMENT ON FUNCTION kube_reports_internal.version_too_large(bigint, bigint)
 	IS 'the Status for a version that has not been given yet';

@@ -252,7 +252,8 @@ BEGIN
 	IF given > highest AND NOT log_lost THEN
 		RAISE EXCEPTION 'version % was given, or the sequence was set to it', given
 			USING ERRCODE = 'numeric_value_out_of_range', DETAIL = format('The last one that counts is %s.', highest),
-				HINT = 'Call kube_reports.new_incarnation(log_lost => true): objects above the limit get a new version.';
+				HINT = 'Call kube_reports.new_incarnation(log_lost => true): '
+					'objects above the limit get a new version.';
 	END IF;
 	base := base + 1;
 	PERFORM setval('kube_reports_internal.version_seq', base);

@@ -115,7 +115,8 @@ LANGUAGE sql VOLATILE
 BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION kube_reports_internal.refuse_prepare()
-	IS 'makes PREPARE TRANSACTION fail in the current transaction: a prepared writer would hold its lane over a restart';
+	IS 'makes PREPARE TRANSACTION fail in the current transaction: '
+		'a prepared writer would hold its lane over a restart';
 
 CREATE FUNCTION kube_reports_internal.keep_memory() RETURNS void
 LANGUAGE sql VOLATILE
@@ -168,9 +169,10 @@ DECLARE
 	wrong		record;
 BEGIN
 	WITH r AS MATERIALIZED (
-		SELECT * FROM json_to_recordset(said) AS r(wanted boolean, criterion bigint, source text, policy text, rule text,
-			category text, severity text, subject bigint, api_version text, kind text, subject_namespace text,
-			subject_name text, subject_uid text, detail bigint, message text, properties text, exceptions text[])
+		SELECT * FROM json_to_recordset(said) AS r(wanted boolean, criterion bigint, source text, policy text,
+			rule text, category text, severity text, subject bigint, api_version text, kind text,
+			subject_namespace text, subject_name text, subject_uid text, detail bigint, message text,
+			properties text, exceptions text[])
 	)
 	SELECT * INTO wrong FROM (
 		SELECT 'criterion' AS what, r.criterion AS id FROM r

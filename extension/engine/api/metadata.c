@@ -126,7 +126,7 @@ static bool
 wrong_type(Coercion *coercion, const char *value, const CoercedField *field, const char *go_type)
 {
 	coercion->error = arena_printf(coercion->arena,
-		"json: cannot unmarshal %s into Go struct field %s.%s%s%s of type %s",
+								   "json: cannot unmarshal %s into Go struct field %s.%s%s%s of type %s",
 								   value, field->struct_name, field->list != NULL ? field->list : "",
 								   field->list != NULL ? "." : "", field->member, go_type);
 	return false;
@@ -275,10 +275,10 @@ coerce_field(Coercion *coercion, JsonNode *node, const FieldShape *shape, const 
 		case FIELD_STRING:
 			*drop = node->kind == JSON_KIND_STRING && node->u.string.len == 0;
 			return node->kind == JSON_KIND_STRING || wrong_type(coercion, json_go_kind_name(node->kind), field,
-				shape->go_type);
+																shape->go_type);
 		case FIELD_BOOL:
 			return node->kind == JSON_KIND_BOOL || wrong_type(coercion, json_go_kind_name(node->kind), field,
-				shape->go_type);
+															  shape->go_type);
 		case FIELD_INT:
 			if (!coerce_int(coercion, node, field, shape->go_type))
 				return false;
@@ -348,7 +348,7 @@ static bool
 coerce_structs(Coercion *coercion, JsonNode *node, const FieldShape *shape, const CoercedField *field,
 			   const FieldShape *shapes, size_t shape_count, const char *struct_name)
 {
-	CoercedField at = {.struct_name = struct_name,.list = shape->name};
+	CoercedField at = {.struct_name = struct_name, .list = shape->name};
 
 	if (node->kind != JSON_KIND_ARRAY)
 		return wrong_type(coercion, json_go_kind_name(node->kind), field, shape->go_type);
