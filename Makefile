@@ -28,6 +28,7 @@
 #   soak              writers, watchers and faults against a checker of histories
 #   bench             benchmarks, each beside its baseline
 #   bench-relief      what reports cost etcd and kube-apiserver, with and without the proxy
+#   bench-peers       the proxy beside kube-apiserver with CRDs, kine and reports-server, in one table
 #
 # Variables:
 #   VARIANT=c|sql     the extension in C (default), or in SQL alone
@@ -55,7 +56,7 @@ PG_CONFIG ?= pg_config
 
 SCRIPT_GOALS = help up down clean-run check check-variant-sql check-forward check-clients check-oracle \
 	check-pg16 check-pg17 check-pg18 check-sanitizers lint fuzz-run format format-check soak bench deb check-deb \
-	check-cluster bench-relief check-chart install-manifest check-images
+	check-cluster bench-relief bench-peers check-chart install-manifest check-images
 
 ifneq (,$(filter $(SCRIPT_GOALS),$(MAKECMDGOALS)))
 

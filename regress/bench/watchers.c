@@ -4,13 +4,14 @@
  *	  Many watches at once, a writer beside them, and what reaches whom when.
  *
  *	  watchers --ports=8443,8444 --ca=... --certificate=... --key=... --watchers=1000 --writes=2000 --rate=100
- *		[--namespaces=50] [--accept=...] [--slow=N] PATH
+ *		[--namespaces=50] [--accept=...] [--slow=N] [--version=V] PATH
  *
  * PATH is a namespaced collection with %s for the namespace.  With --namespaces=N watcher i follows namespace
  * "watch-(i mod N)" and write w goes to namespace "watch-(w mod N)"; without it all watch all namespaces (PATH
  * without its namespace part).  Each write carries the time at which it was sent, so that a watcher knows how old the
  * event is that reaches it: latencies include the write itself.  --slow watchers of them read nothing until the end:
- * nobody else may notice.
+ * nobody else may notice.  With --version the watches begin after that version of a list, as every server understands
+ * it; without it they ask for no initial events.
  *
  * The watches are opened one after the other over the ports in turn, then all are read by one thread.  With --writes=0
  * they stay idle: the program says "ready" and ends when its standard input does.  The result is one JSON object.
@@ -55,6 +56,7 @@ static const char *certificate_file;
 static const char *key_file;
 static const char *path;
 static const char *accept_header = "application/json";
+static const char *list_version;
 static int	watcher_count = 100;
 static int	slow_count;
 static int	namespaces;			/* 0: all are watched by everybody */
@@ -351,10 +353,10 @@ open_watches(int poll)
 		int			fd;
 
 		collection(target, sizeof(target), namespaces > 0 ? i % namespaces : -1);
-		snprintf(head, sizeof(head),
-				 "GET %s?watch=true&sendInitialEvents=false&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true "
-				 "HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: watchers/1.0\r\nAccept: %s\r\n\r\n",
-				 target, accept_header);
+		snprintf(head, sizeof(head), "GET %s?watch=true&allowWatchBookmarks=true&%s%s "
+				 "HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: watchers/1.0\r\nAccept: %s\r\n\r\n", target,
+				 list_version == NULL ? "sendInitialEvents=false&resourceVersionMatch=NotOlderThan" :
+				 "resourceVersion=", list_version == NULL ? "" : list_version, accept_header);
 		watchers[i].tls = connect_to(ports[i % port_count]);
 		send_all(watchers[i].tls, head, strlen(head));
 		/* The head says that the watch has begun. */
@@ -465,7 +467,7 @@ parse_options(int argc, char **argv)
 		{"writes", required_argument, NULL, 'n'},
 		{"rate", required_argument, NULL, 'r'}, {"namespaces", required_argument, NULL, 's'},
 		{"accept", required_argument, NULL, 'h'},
-		{"slow", required_argument, NULL, 'l'}, {NULL, 0, NULL, 0}
+		{"slow", required_argument, NULL, 'l'}, {"version", required_argument, NULL, 'v'}, {NULL, 0, NULL, 0}
 	};
 	int			option;
 
@@ -501,6 +503,9 @@ parse_options(int argc, char **argv)
 				break;
 			case 'l':
 				slow_count = atoi(optarg);
+				break;
+			case 'v':
+				list_version = optarg;
 				break;
 			default:
 				exit(2);

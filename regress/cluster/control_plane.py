@@ -89,16 +89,10 @@ class ControlPlane:
         self.programs = programs()
         self.port = free_port()
         self.etcd_port = free_port()
-        peer_port = free_port()
+        self.free_port = free_port
         self.processes = []
         self._keys()
-        self.etcd = self._run("etcd", [
-            f"--data-dir={self.directory}/etcd", f"--listen-client-urls=http://127.0.0.1:{self.etcd_port}",
-            f"--advertise-client-urls=http://127.0.0.1:{self.etcd_port}",
-                                       f"--listen-peer-urls=http://127.0.0.1:{peer_port}",
-            f"--initial-advertise-peer-urls=http://127.0.0.1:{peer_port}",
-                                       f"--initial-cluster=default=http://127.0.0.1:{peer_port}",
-            "--log-level=warn", *etcd_flags])
+        self.etcd = self._store(etcd_flags)
         certificates = self.directory
         self.apiserver = self._run("kube-apiserver", [
             f"--etcd-servers=http://127.0.0.1:{self.etcd_port}", "--bind-address=127.0.0.1",
@@ -128,6 +122,14 @@ class ControlPlane:
             "--leader-elect=false",
             "--use-service-account-credentials=true", f"--service-account-private-key-file={certificates}/tokens.key",
             f"--root-ca-file={pki}/ca.crt", "--concurrent-gc-syncs=5", *manager_flags])
+
+    def _store(self, flags):
+        """What kube-apiserver keeps its objects in, at etcd_port."""
+        client, peer = f"http://127.0.0.1:{self.etcd_port}", f"http://127.0.0.1:{self.free_port()}"
+        return self._run("etcd", [
+            f"--data-dir={self.directory}/etcd", f"--listen-client-urls={client}", f"--advertise-client-urls={client}",
+            f"--listen-peer-urls={peer}", f"--initial-advertise-peer-urls={peer}",
+            f"--initial-cluster=default={peer}", "--log-level=warn", *flags])
 
     def _keys(self):
         self.stack_command("certificate", self.pki, "kube-apiserver", "/CN=kube-apiserver", "serverAuth",

@@ -67,7 +67,7 @@ class Side:
 
     def __init__(self, name):
         self.name = name
-        self.cluster = Cluster(etcd_flags=("--quota-backend-bytes=8589934592",))
+        self.cluster = Cluster(("fsync = on",), etcd_flags=("--quota-backend-bytes=8589934592",))
         self.plane = self.cluster.plane
         self.points = []
         self.rates = {}

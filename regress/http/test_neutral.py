@@ -1,0 +1,39 @@
+"""The client of make bench-peers, and its table, with a proxy of the tests."""
+
+import os
+import sys
+
+import pytest
+
+from client import run
+from conftest import TOP
+
+sys.path.insert(0, str(TOP / "regress" / "bench"))
+
+import neutral  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def figures(stack, tmp_path_factory):
+    """What the client says of the proxy."""
+    run(["make", "-C", str(TOP), "-s", "bench-programs"], env={**os.environ, "MAKEFLAGS": ""}, timeout=300)
+    client = neutral.Neutral(stack.first.port, f"{stack.pki}/ca.crt", f"{stack.pki}/admin",
+                             tmp_path_factory.mktemp("neutral"))
+    created = []
+    client.measure(neutral.bodies(stack.database), 600, 1, created.append, writes=100)
+    assert created == ["created"]
+    return client
+
+
+def test_client_finds_nothing_wrong(figures):
+    # Alone, a proxy takes every namespace for one that exists.
+    assert figures.wrong == ["a report is created in a namespace that does not exist"]
+
+
+def test_table_has_every_measure(figures):
+    slower = {name: [value * 2 for value in values] for name, values in figures.figures.items()}
+    lines = list(neutral.table({"proxy": figures.figures, "other": slower}, "proxy"))
+    assert lines[0] == "| | proxy | other |"
+    assert [line.split(" | ")[0][2:] for line in lines[2:]] == [words for _, words, _, _ in neutral.MEASURES]
+    assert [line.rsplit(", ", 1)[1] for line in lines[2:]] == [
+        "0.5 times |" if more else "2 times |" for _, _, _, more in neutral.MEASURES]
