@@ -26,6 +26,7 @@ from conftest import free_port, stack_command  # noqa: E402
 from filters import FILTERS  # noqa: E402
 from fleet import register_compliance  # noqa: E402
 import forward  # noqa: E402
+import scale  # noqa: E402
 from workbench import (  # noqa: E402
     BUILD, MEBIBYTE, NUMBERED, OUTPUT, SCALE, SETTINGS, WANTED, Bench, note, row, rows, scaled, seconds)
 
@@ -849,11 +850,19 @@ def bench_forward(bench):
     forward.measure(bench, row, scaled(10), free_port())
 
 
+def bench_scale(bench):
+    """scale: every step among 10, 100 and 1,000 thousand reports; BENCH_SIZES names others."""
+    sizes = [int(size) for size in os.environ.get("BENCH_SIZES", "").split()]
+    scale.measure(bench, row, sizes or [scaled(10000, 500), scaled(100000, 1500), scaled(1000000, 3000)])
+
+
 BENCHMARKS = {"list": bench_list, "create": bench_create, "results": bench_results, "disk": bench_disk,
               "turnover": bench_turnover, "analytics": bench_analytics, "score": bench_score,
               "questions": bench_questions, "page": bench_page, "lookup": bench_lookup, "watch": bench_watch,
               "feed": bench_feed, "idle": bench_idle, "growth": bench_growth, "backlog": bench_backlog,
-              "sizing": bench_sizing, "forward": bench_forward}
+              "sizing": bench_sizing, "forward": bench_forward, "scale": bench_scale}
+# Takes hours: only where it is named.
+LONG = {"scale"}
 
 
 def main():
@@ -865,7 +874,7 @@ def main():
     started = time.time()
     print(f"{'row':<18} {'workload':<44} {'measured':>12} {'baseline':>12} {'unit':<6} {'ratio':>7}  bar")
     for name, benchmark in BENCHMARKS.items():
-        if WANTED and name not in WANTED:
+        if name not in (WANTED or BENCHMARKS.keys() - LONG):
             continue
         # Each on a server of its own: what one leaves behind is no part of another.
         bench = Bench()
