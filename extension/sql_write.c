@@ -17,9 +17,6 @@
 #include "engine/api/status.h"
 #include "engine/writes/write.h"
 
-/* The largest value of the proxy's --max-request-body-bytes; a proxy usually has a lower one. */
-#define MAX_BODY ((size_t) 64 << 20)
-
 PG_FUNCTION_INFO_V1(sql_write_admit);
 PG_FUNCTION_INFO_V1(sql_write_decide);
 PG_FUNCTION_INFO_V1(sql_write_document);
@@ -224,22 +221,14 @@ sql_write_document(PG_FUNCTION_ARGS)
 static void
 fill_context(WriteContext *context, FunctionCallInfo fcinfo, int fill_summary)
 {
-	uint8		random[16 + lengthof(context->random)];
+	uint8		random[WRITE_RANDOM_BYTES];
 
 	if (!pg_strong_random(random, sizeof(random)))
 		ereport(ERROR,
 				(errcode(ERRCODE_INTERNAL_ERROR),
 				 errmsg("could not generate random values")));
-	context->now = (int64_t) time(NULL);
-	context->max_body = MAX_BODY;
-	context->fill_summary = !PG_ARGISNULL(fill_summary) && PG_GETARG_BOOL(fill_summary);
-	memcpy(context->random, random + 16, sizeof(context->random));
-	random[6] = (random[6] & 0x0f) | 0x40;	/* RFC 4122: version 4 ... */
-	random[8] = (random[8] & 0x3f) | 0x80;	/* ... of variant 1 */
-	snprintf(context->uid, sizeof(context->uid),
-			 "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
-			 random[0], random[1], random[2], random[3], random[4], random[5], random[6], random[7],
-			 random[8], random[9], random[10], random[11], random[12], random[13], random[14], random[15]);
+	write_context_init(context, random, (int64_t) time(NULL),
+					   !PG_ARGISNULL(fill_summary) && PG_GETARG_BOOL(fill_summary));
 }
 
 /*

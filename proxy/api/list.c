@@ -22,6 +22,7 @@
 #include <string.h>
 
 #include "api/get.h"
+#include "base/allocate.h"
 #include "base/log.h"
 #include "api/list_items.h"
 #include "api/reply.h"
@@ -75,17 +76,9 @@ piece_done(void *state, PgOutcome outcome, PgResult *result, const PgError *erro
 	}
 	pieces->ready = result;
 	pieces->begun = true;
-	free(pieces->cursor);
-	pieces->cursor = NULL;
 	last_row = pg_rows(result) - 1;
-	if (pg_is_null(result, last_row, COLUMN_CURSOR))
-		pieces->complete = true;
-	else
-	{
-		pieces->cursor = strdup(pg_text(result, last_row, COLUMN_CURSOR).bytes);
-		if (pieces->cursor == NULL)
-			abort();
-	}
+	pieces->complete = pg_is_null(result, last_row, COLUMN_CURSOR);
+	replace_text(&pieces->cursor, pieces->complete ? NULL : pg_text(result, last_row, COLUMN_CURSOR).bytes);
 	pieces_hold(pieces);
 	pieces->arrived(pieces->state);
 }

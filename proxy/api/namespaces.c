@@ -165,14 +165,6 @@ namespace_get(const char *name)
 	return namespace;
 }
 
-static void
-set_text(char **text, const char *value)
-{
-	free(*text);
-	*text = value == NULL ? NULL : strdup(value);
-	if (value != NULL && *text == NULL)
-		abort();
-}
 
 static bool
 same_text(const char *a, const char *b)
@@ -430,7 +422,7 @@ settle_noted(void *state, PgOutcome outcome, PgResult *result, const PgError *er
 		settle_again(namespace);
 	else
 	{
-		set_text(&namespace->stored, active ? namespace->uid : NULL);
+		replace_text(&namespace->stored, active ? namespace->uid : NULL);
 		/* Another proxy may have seen a newer state. */
 		if (namespace->uid != NULL && !active)
 			namespace->terminating = true;
@@ -482,11 +474,11 @@ settle_found(void *state, int status, const json_t *document, const char *why)
 
 	if (status == 200 && uid != NULL && uid[0] != '\0' && read_created(document, &namespace->created))
 	{
-		set_text(&namespace->uid, uid);
+		replace_text(&namespace->uid, uid);
 		namespace->terminating = is_terminating(document);
 	}
 	else if (status == 404 && says_not_found(namespace, document))
-		set_text(&namespace->uid, NULL);
+		replace_text(&namespace->uid, NULL);
 	else
 	{
 		settle_unanswered(namespace, status, why);
@@ -538,14 +530,14 @@ settle_was_read(void *state, PgOutcome outcome, PgResult *result, const PgError 
 		return;
 	}
 	there = pg_rows(result) > 0;
-	set_text(&namespace->old_uid, there ? pg_text(result, 0, 1).bytes : "");
+	replace_text(&namespace->old_uid, there ? pg_text(result, 0, 1).bytes : "");
 	active = there && json_text_is(pg_text(result, 0, 2), "active");
 	namespace->old_dead = there && json_text_is(pg_text(result, 0, 2), "dead");
 	same = there && same_text(namespace->old_uid, namespace->uid);
 	pg_result_free(result);
 	if (same && active && !namespace->terminating && !namespace->stale)
 	{
-		set_text(&namespace->stored, namespace->uid);
+		replace_text(&namespace->stored, namespace->uid);
 		waiters_tell(namespace, false);
 		if (namespace->waiters == NULL)
 		{
@@ -663,11 +655,11 @@ namespace_changed(Namespace *namespace, const char *uid, bool terminating)
 	if ((uid == NULL && namespace->uid == NULL) ||
 		(same_text(uid, namespace->uid) && terminating == namespace->terminating))
 		return;
-	set_text(&namespace->uid, uid);
+	replace_text(&namespace->uid, uid);
 	namespace->terminating = terminating;
 	namespace->stale = true;
 	if (!same_text(uid, namespace->stored) || terminating)
-		set_text(&namespace->stored, NULL);
+		replace_text(&namespace->stored, NULL);
 	if (namespace->grace.running)
 		settle_begin(namespace);
 	else if (settles_all || was_stored)
@@ -774,7 +766,7 @@ reconcile_read(void *state, PgOutcome outcome, PgResult *result, const PgError *
 			json_text_is(pg_text(result, row, 2), "active"))
 		{
 			if (!namespace->settling)
-				set_text(&namespace->stored, uid);
+				replace_text(&namespace->stored, uid);
 		}
 		else if (settles_all && is_dns1123_label(pg_text(result, row, 0)) &&
 				 !(namespace != NULL && same_text(namespace->uid, uid) && namespace->terminating &&
@@ -874,7 +866,7 @@ ask_in_any_case(Exchange *exchange, const char *name, void (*then) (Exchange *ex
 void
 namespaces_ask_again(Exchange *exchange, const char *name, void (*then) (Exchange *exchange))
 {
-	set_text(&namespace_get(name)->stored, NULL);
+	replace_text(&namespace_get(name)->stored, NULL);
 	ask_in_any_case(exchange, name, then, false);
 }
 

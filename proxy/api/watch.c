@@ -785,7 +785,7 @@ watch_prepare_initial(Watch *watch, const WatchStart *start)
 		initial->pieces.statement = start->query != NULL ? PG_READ_LIST : PG_LIST;
 		initial->pieces.query = start->query;
 		initial->pieces.request = watch->exchange->request;
-		initial->pieces.cursor = strdup(start->cursor);
+		replace_text(&initial->pieces.cursor, start->cursor);
 		initial->pieces.try_standby = true;
 		initial->pieces.exempt = watch->exchange->exempt;
 		initial->pieces.holding.user = http_user_number(watch->exchange->http);
@@ -834,11 +834,7 @@ watch_begun(void *state, PgOutcome outcome, PgResult *result, const PgError *err
 	if (watch->follower.first_representation == watch->follower.representation)
 		watch->follower.first_representation = -1;
 	if (start.namespace_name.len > 0)
-	{
-		watch->namespace_name = strdup(start.namespace_name.bytes);
-		if (watch->namespace_name == NULL)
-			abort();
-	}
+		replace_text(&watch->namespace_name, start.namespace_name.bytes);
 	watch->position = watch->sent = start.version;
 	watch->bookmarks = start.bookmarks;
 	watch->rows = READ_ROWS_FIRST;

@@ -163,48 +163,28 @@ make_key(Key *key, const char *verb, const char *group, const char *version, con
 }
 
 /*
- * Returns the entry of a key in this worker's table, which is made when new; the overflow entry when the table is full.
+ * Returns the entry of a key in a table of this worker, which is made when new.  The table has count entries, a power
+ * of two, each of size bytes with a SeriesHead first, and one more for all keys that do not fit.
  */
-static CounterEntry *
-counter_entry(const Key *key, bool fits)
+static void *
+series_entry(void *table, size_t size, size_t count, const Key *key, bool fits)
 {
 	uint32_t	hash = hash_bytes(HASH_SEED, key, sizeof(*key));
 
-	for (size_t i = 0; fits && i < COUNTER_SERIES; i++)
+	for (size_t i = 0; fits && i < count; i++)
 	{
-		CounterEntry *entry = &mine->requests[(hash + i) % COUNTER_SERIES];
+		SeriesHead *head = (SeriesHead *) ((char *) table + (hash + i) % count * size);
 
-		if (!atomic_load_explicit(&entry->used, memory_order_relaxed))
+		if (!atomic_load_explicit(&head->used, memory_order_relaxed))
 		{
-			entry->key = *key;
-			atomic_store_explicit(&entry->used, true, memory_order_release);
-			return entry;
+			head->key = *key;
+			atomic_store_explicit(&head->used, true, memory_order_release);
+			return head;
 		}
-		if (memcmp(&entry->key, key, sizeof(*key)) == 0)
-			return entry;
+		if (memcmp(&head->key, key, sizeof(*key)) == 0)
+			return head;
 	}
-	return &mine->requests[COUNTER_SERIES];
-}
-
-static DurationEntry *
-duration_entry(const Key *key, bool fits)
-{
-	uint32_t	hash = hash_bytes(HASH_SEED, key, sizeof(*key));
-
-	for (size_t i = 0; fits && i < DURATION_SERIES; i++)
-	{
-		DurationEntry *entry = &mine->durations[(hash + i) % DURATION_SERIES];
-
-		if (!atomic_load_explicit(&entry->used, memory_order_relaxed))
-		{
-			entry->key = *key;
-			atomic_store_explicit(&entry->used, true, memory_order_release);
-			return entry;
-		}
-		if (memcmp(&entry->key, key, sizeof(*key)) == 0)
-			return entry;
-	}
-	return &mine->durations[DURATION_SERIES];
+	return (char *) table + count * size;
 }
 
 static void
@@ -226,12 +206,16 @@ metrics_request(const char *verb, const char *group, const char *version, const 
 {
 	Key			key;
 	bool		fits = make_key(&key, verb, group, version, resource, code);
+	CounterEntry *counted = series_entry(mine->requests, sizeof(*counted), COUNTER_SERIES, &key, fits);
+	DurationEntry *timed;
 
-	atomic_fetch_add_explicit(&counter_entry(&key, fits)->count, 1, memory_order_relaxed);
-	key.code /= 100;
+	atomic_fetch_add_explicit(&counted->count, 1, memory_order_relaxed);
 	/* The duration of a watch says nothing about the speed of the server. */
-	if (strcmp(key.verb, "WATCH") != 0)
-		observe(&duration_entry(&key, fits)->histogram, metric_duration_bounds, DURATION_BUCKETS, seconds);
+	if (strcmp(key.verb, "WATCH") == 0)
+		return;
+	key.code /= 100;
+	timed = series_entry(mine->durations, sizeof(*timed), DURATION_SERIES, &key, fits);
+	observe(&timed->histogram, metric_duration_bounds, DURATION_BUCKETS, seconds);
 }
 
 void
@@ -239,23 +223,8 @@ metrics_lasting(const char *verb, const char *group, const char *version, const 
 {
 	Key			key;
 	bool		fits = make_key(&key, verb, group, version, resource, 0);
-	uint32_t	hash = hash_bytes(HASH_SEED, &key, sizeof(key));
-	LastingEntry *entry = &mine->lasting[LASTING_SERIES];
+	LastingEntry *entry = series_entry(mine->lasting, sizeof(*entry), LASTING_SERIES, &key, fits);
 
-	for (size_t i = 0; fits && i < LASTING_SERIES; i++)
-	{
-		LastingEntry *candidate = &mine->lasting[(hash + i) % LASTING_SERIES];
-
-		if (!atomic_load_explicit(&candidate->used, memory_order_relaxed))
-		{
-			candidate->key = key;
-			atomic_store_explicit(&candidate->used, true, memory_order_release);
-		}
-		else if (memcmp(&candidate->key, &key, sizeof(key)) != 0)
-			continue;
-		entry = candidate;
-		break;
-	}
 	atomic_fetch_add_explicit(&entry->open, delta, memory_order_relaxed);
 }
 

@@ -64,17 +64,22 @@ typedef struct Histogram
 	_Atomic uint64_t sum;		/* nanoseconds */
 } Histogram;
 
-typedef struct CounterEntry
+/* The first member of each entry of a table that is found by its key. */
+typedef struct SeriesHead
 {
 	atomic_bool used;
 	Key			key;
+} SeriesHead;
+
+typedef struct CounterEntry
+{
+	SeriesHead	head;
 	_Atomic uint64_t count;
 } CounterEntry;
 
 typedef struct DurationEntry
 {
-	atomic_bool used;
-	Key			key;
+	SeriesHead	head;
 	Histogram	histogram;
 } DurationEntry;
 
@@ -101,8 +106,7 @@ typedef struct WebhookEntry
 
 typedef struct LastingEntry
 {
-	atomic_bool used;
-	Key			key;
+	SeriesHead	head;
 	_Atomic int64_t open;
 } LastingEntry;
 

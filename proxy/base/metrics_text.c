@@ -180,9 +180,9 @@ write_requests(StrBuf *buf)
 			const CounterEntry *entry = &metric_blocks[w].requests[i];
 			bool		overflow = i == COUNTER_SERIES;
 
-			if (overflow ? load(&entry->count) == 0 : !atomic_load_explicit(&entry->used, memory_order_acquire))
+			if (overflow ? load(&entry->count) == 0 : !atomic_load_explicit(&entry->head.used, memory_order_acquire))
 				continue;
-			list.entries[list.count].key = overflow ? NULL : &entry->key;
+			list.entries[list.count].key = overflow ? NULL : &entry->head.key;
 			list.entries[list.count++].count = load(&entry->count);
 		}
 	merge_totals(&list);
@@ -214,10 +214,10 @@ write_durations(StrBuf *buf)
 			Total	   *total = &list.entries[list.count];
 			bool		overflow = i == DURATION_SERIES;
 
-			if (!overflow && !atomic_load_explicit(&entry->used, memory_order_acquire))
+			if (!overflow && !atomic_load_explicit(&entry->head.used, memory_order_acquire))
 				continue;
 			add_histogram(total, &entry->histogram);
-			total->key = overflow ? NULL : &entry->key;
+			total->key = overflow ? NULL : &entry->head.key;
 			if (!overflow || total->count > 0)
 				list.count++;
 		}
@@ -259,9 +259,9 @@ write_under_way(StrBuf *buf)
 			bool		overflow = i == LASTING_SERIES;
 			int64_t		open = atomic_load_explicit(&entry->open, memory_order_relaxed);
 
-			if (overflow ? open == 0 : !atomic_load_explicit(&entry->used, memory_order_acquire))
+			if (overflow ? open == 0 : !atomic_load_explicit(&entry->head.used, memory_order_acquire))
 				continue;
-			list.entries[list.count].key = overflow ? NULL : &entry->key;
+			list.entries[list.count].key = overflow ? NULL : &entry->head.key;
 			list.entries[list.count++].count = (uint64_t) (open > 0 ? open : 0);
 		}
 	merge_totals(&list);

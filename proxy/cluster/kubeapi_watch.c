@@ -65,15 +65,6 @@ typedef struct KubeWatch
 static void lines_read(void *state);
 static void watch_go_on(void *state);
 
-static void
-replace(char **text, const char *value)
-{
-	free(*text);
-	*text = value == NULL ? NULL : strdup(value);
-	if (value != NULL && *text == NULL)
-		abort();
-}
-
 /* ---------- one transfer after the other ---------- */
 
 static void
@@ -162,7 +153,7 @@ page_done(void *state, int status, const char *why)
 	if (status != 200)
 	{
 		/* Pages expire too: begin the list again. */
-		replace(&watch->next_page, NULL);
+		replace_text(&watch->next_page, NULL);
 		watch_failed(watch, status, status == 0 ? why :
 					 arena_printf(arena, "the list of %s was answered with status %d", watch->path, status));
 		return;
@@ -172,7 +163,7 @@ page_done(void *state, int status, const char *why)
 	version = kube_json_text(page, "metadata", "resourceVersion", NULL);
 	if (!kube_json_is_list(page))
 	{
-		replace(&watch->next_page, NULL);
+		replace_text(&watch->next_page, NULL);
 		watch_failed(watch, status, arena_printf(arena, "the list of %s is none", watch->path));
 		return;
 	}
@@ -182,11 +173,11 @@ page_done(void *state, int status, const char *why)
 		watch->handler->item(watch->state, item);
 	next = kube_json_text(page, "metadata", "continue", NULL);
 	if (next != NULL && next[0] != '\0')
-		replace(&watch->next_page, next);
+		replace_text(&watch->next_page, next);
 	else
 	{
-		replace(&watch->next_page, NULL);
-		replace(&watch->version, version);
+		replace_text(&watch->next_page, NULL);
+		replace_text(&watch->version, version);
 		watch->handler->end(watch->state);
 	}
 	arena_free(arena);
@@ -227,7 +218,7 @@ event_read(KubeWatch *watch, const char *line, size_t len)
 	}
 	else
 	{
-		replace(&watch->version, version);
+		replace_text(&watch->version, version);
 		if (strcmp(type, "BOOKMARK") != 0)
 			watch->handler->event(watch->state, type, object);
 	}
@@ -288,7 +279,7 @@ watch_done(void *state, int status, const char *why)
 		watch->delay = FIRST_DELAY_MS;
 	/* After anything but a normal end or a broken connection, the version itself may be invalid. */
 	if (watch->lost || (status != 0 && status != 200) || watch->handler->live != NULL)
-		replace(&watch->version, NULL);
+		replace_text(&watch->version, NULL);
 	if (status == 0)
 		watch_failed(watch, status, why);
 	else if (status != 200 && status != 410)
@@ -333,12 +324,12 @@ kubeapi_watch(KubeApi *api, const char *path, const char *query, const KubeWatch
 	watch->handler = handler;
 	watch->state = state;
 	watch->delay = FIRST_DELAY_MS;
-	replace(&watch->path, path);
+	replace_text(&watch->path, path);
 	arena_init(&watch->arena);
 	strbuf_init(&escaped, &watch->arena);
 	if (query != NULL)
 		strbuf_printf(&escaped, "&%s", query);
-	replace(&watch->query, escaped.len > 0 ? escaped.bytes : "");
+	replace_text(&watch->query, escaped.len > 0 ? escaped.bytes : "");
 	arena_free(&watch->arena);
 	watch_go_on(watch);
 }

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/allocate.h"
 #include "cluster/registration.h"
 #include "cluster/transfer.h"
 
@@ -48,13 +49,7 @@ crd_reach(Asker *kube, Arena *arena, const char *group, const char *version, con
 static void
 keep_token(CrdList *list, const char *token)
 {
-	free(list->token);
-	list->token = NULL;
-	if (token == NULL || token[0] == '\0')
-		return;
-	list->token = strdup(token);
-	if (list->token == NULL)
-		abort();
+	replace_text(&list->token, token == NULL || token[0] == '\0' ? NULL : token);
 }
 
 /* After a 410: continues with the token that it offers, or begins anew. */

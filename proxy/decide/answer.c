@@ -85,15 +85,6 @@ document_in(Arena *arena, const JsonNode *question, const char *name)
 	return text.bytes != NULL ? json_parse(arena, text.bytes, text.len, NULL, NULL, &error) : NULL;
 }
 
-static JsonText
-written(Arena *arena, const JsonNode *node)
-{
-	StrBuf		buf;
-
-	strbuf_init(&buf, arena);
-	json_write(&buf, node);
-	return (JsonText) {buf.bytes, buf.len};
-}
 
 static JsonText
 answer_mapping(Arena *arena, const JsonNode *question, const char **why)
@@ -106,7 +97,7 @@ answer_mapping(Arena *arena, const JsonNode *question, const char **why)
 	field_errors_init(&errors, arena);
 	if (result_mapping_compile(arena, mapping, &errors) == NULL)
 		return invalid(arena, "ResultsMapping", "", json_get_cstring(arena, question, "type"), &errors);
-	return written(arena, mapping);
+	return json_text_of(arena, mapping);
 }
 
 static JsonText
@@ -123,7 +114,7 @@ answer_crd(Arena *arena, const JsonNode *question, const char **why)
 	definitions = crd_definitions(arena, crd, &errors);
 	if (definitions == NULL)
 		return invalid(arena, "CustomResourceDefinition", "apiextensions.k8s.io", name != NULL ? name : "", &errors);
-	return written(arena, definitions);
+	return json_text_of(arena, definitions);
 }
 
 static void
@@ -180,7 +171,7 @@ answer_write(Arena *arena, const JsonNode *question, const char **why)
 	json_set(arena, row, "retry_after", json_new_integer(arena, write.outcome.retry_after));
 	json_set(arena, row, "warnings", write.outcome.warnings != NULL ? write.outcome.warnings : json_new_null(arena));
 	set_cstring(arena, row, "actor", request.username[0] != '\0' ? request.username : NULL);
-	answer = written(arena, row);
+	answer = json_text_of(arena, row);
 	write_free(&write);
 	return answer;
 }

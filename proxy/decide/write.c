@@ -7,7 +7,6 @@
  */
 #include "decide/write.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -16,8 +15,6 @@
 #include "engine/answers/render.h"
 #include "decide/result_rows.h"
 
-/* The same as in extension/sql_write.c. */
-#define MAX_BODY ((size_t) 64 << 20)
 
 /* Results of larger documents follow after the write: costly_bytes() in sql/store/write.sql. */
 #define COSTLY_BYTES ((size_t) 256 * 1024)
@@ -31,37 +28,6 @@ typedef struct Asking
 	WriteContext context;
 	bool		decide;
 } Asking;
-
-static void
-fill_context(WriteContext *context, bool fill_summary)
-{
-	unsigned char random[16 + sizeof(context->random)];
-
-	if (getrandom(random, sizeof(random), 0) != (ssize_t) sizeof(random))
-		abort();
-	context->now = (int64_t) time(NULL);
-	context->max_body = MAX_BODY;
-	context->fill_summary = fill_summary;
-	memcpy(context->random, random + 16, sizeof(context->random));
-	random[6] = (random[6] & 0x0f) | 0x40;	/* RFC 4122: version 4 ... */
-	random[8] = (random[8] & 0x3f) | 0x80;	/* ... of variant 1 */
-	snprintf(context->uid, sizeof(context->uid),
-			 "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
-			 random[0], random[1], random[2], random[3], random[4], random[5], random[6], random[7],
-			 random[8], random[9], random[10], random[11], random[12], random[13], random[14], random[15]);
-}
-
-static JsonText
-text_of_node(Arena *arena, const JsonNode *node)
-{
-	StrBuf		buf;
-
-	if (node == NULL)
-		return (JsonText) {NULL, 0};
-	strbuf_init(&buf, arena);
-	json_write(&buf, node);
-	return (JsonText) {buf.bytes, buf.len};
-}
 
 /* The name of a stored object, from its metadata. */
 static const char *
@@ -121,8 +87,8 @@ perform(void *state)
 		}
 	}
 	write->action = action_of(arena, &write->request, outcome);
-	write->metadata = text_of_node(arena, outcome->metadata);
-	write->body = text_of_node(arena, outcome->body);
+	write->metadata = json_text_of(arena, outcome->metadata);
+	write->body = json_text_of(arena, outcome->body);
 }
 
 /* The answer to a document that exceeds its budget. */
@@ -150,6 +116,7 @@ ask(DecidedWrite *write, const AskedWrite *asked, const StoredObject *stored, bo
 {
 	Asking		asking = {.write = write, .asked = asked, .stored = stored, .decide = decide};
 	size_t		input = asked->request.len + asked->document.len;
+	uint8_t		random[WRITE_RANDOM_BYTES];
 	ArenaLimit	limit;
 
 	if (stored != NULL)
@@ -157,7 +124,9 @@ ask(DecidedWrite *write, const AskedWrite *asked, const StoredObject *stored, bo
 	arena_free(&write->arena);
 	*write = (DecidedWrite) {.on_object = stored != NULL, .base = stored != NULL ? stored->version : 0};
 	arena_init(&write->arena);
-	fill_context(&asking.context, asked->served->fill_summary);
+	if (getrandom(random, sizeof(random), 0) != (ssize_t) sizeof(random))
+		abort();
+	write_context_init(&asking.context, random, (int64_t) time(NULL), asked->served->fill_summary);
 	limit = arena_run(&write->arena, input, perform, &asking);
 	if (limit != ARENA_WITHIN)
 		refuse(write, limit, input);

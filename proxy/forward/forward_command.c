@@ -19,7 +19,6 @@
 #include <unistd.h>
 
 #include "base/config.h"
-#include "base/file.h"
 #include "base/flags.h"
 #include "base/log.h"
 #include "base/loop.h"
@@ -28,7 +27,7 @@
 #include "base/sockets.h"
 #include "base/termination.h"
 #include "cluster/ask.h"
-#include "cluster/kubeapi.h"
+#include "cluster/pod_event.h"
 #include "forward/builder.h"
 #include "forward/queue.h"
 #include "forward/receiver.h"
@@ -37,8 +36,6 @@
 
 #define LOOK_MS 200
 #define EVENT_MS (5 * 60 * 1000)
-#define NAMESPACE_FILE "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
-#define NAMESPACE_LIMIT 63
 
 static struct
 {
@@ -110,50 +107,6 @@ event_answered(void *state, int status, const json_t *answer, const char *why)
 		log_line(LOG_WARNING, "no Event about the full queue could be created (code %d)", status);
 }
 
-/* Creates an Event in the sender's own namespace, without waiting for the answer. */
-static void
-send_event(void)
-{
-	const char *pod = getenv("POD_NAME");
-	const char *namespace = getenv("POD_NAMESPACE");
-	const char *why;
-	char		host[256] = "kube-reports-forward";
-	char		stamp[32];
-	time_t		now = time(NULL);
-	struct tm	parts;
-	JsonText	file;
-	Arena		arena;
-	json_t	   *event;
-
-	arena_init(&arena);
-	if (pod == NULL || pod[0] == '\0')
-	{
-		gethostname(host, sizeof(host) - 1);
-		pod = host;
-	}
-	if (namespace == NULL || namespace[0] == '\0')
-		namespace = file_read(&arena, NAMESPACE_FILE, NAMESPACE_LIMIT, &file, &why) && file.len > 0 ?
-			arena_strndup(&arena, file.bytes, strcspn(file.bytes, "\r\n")) : "default";
-	gmtime_r(&now, &parts);
-	strftime(stamp, sizeof(stamp), "%Y-%m-%dT%H:%M:%SZ", &parts);
-	event = json_pack("{s:s, s:s, s:{s:o, s:o}, s:{s:s, s:s, s:o, s:o}, s:s, s:s, s:s, s:s, s:s, s:i, s:{s:s}, s:s,"
-					  " s:o}",
-					  "apiVersion", "v1", "kind", "Event",
-					  "metadata", "generateName", kube_json_string(arena_printf(&arena, "%s.", pod)),
-					  "namespace", kube_json_string(namespace),
-					  "involvedObject", "apiVersion", "v1", "kind", "Pod",
-					  "namespace", kube_json_string(namespace), "name", kube_json_string(pod),
-					  "type", "Warning", "reason", "ForwardQueueFull",
-					  "message", "The queue of forwarded objects is full: nothing more is read until the receiver has "
-					  "stored batches. No object is lost; states in between may be.",
-					  "firstTimestamp", stamp, "lastTimestamp", stamp, "count", 1,
-					  "source", "component", "kube-reports-forward",
-					  "reportingComponent", "kube-reports-forward", "reportingInstance", kube_json_string(pod));
-	kubeapi_post(kube, arena_printf(&arena, "/api/v1/namespaces/%s/events", namespace),
-				 kube_json_write(&arena, event), TRANSFER_OTHER, event_answered, NULL);
-	arena_free(&arena);
-}
-
 static void
 look(void *state)
 {
@@ -165,7 +118,9 @@ look(void *state)
 		if (full_told_at == 0 || loop_now() - full_told_at >= EVENT_MS)
 		{
 			full_told_at = loop_now();
-			send_event();
+			pod_event_send(kube, "kube-reports-forward", "ForwardQueueFull",
+						   "The queue of forwarded objects is full: nothing more is read until the receiver has "
+						   "stored batches. No object is lost; states in between may be.", event_answered, NULL);
 		}
 	}
 	full_told = queue_is_full();

@@ -112,15 +112,6 @@ static void sweep(Source *source);
 static void lines_read(void *state);
 
 static void
-replace(char **text, const char *value)
-{
-	free(*text);
-	*text = value == NULL ? NULL : strdup(value);
-	if (value != NULL && *text == NULL)
-		abort();
-}
-
-static void
 later(Source *source)
 {
 	uint64_t	delay = source->delay + arc4random_uniform((uint32_t) source->delay / 2 + 1);
@@ -175,8 +166,8 @@ object_key(Source *source, Arena *arena, const JsonNode *metadata)
 static void
 list_free(Source *source)
 {
-	replace(&source->list_version, NULL);
-	replace(&source->next_page, NULL);
+	replace_text(&source->list_version, NULL);
+	replace_text(&source->next_page, NULL);
 	arena_free(&source->keys_arena);
 	source->keys = NULL;
 	source->key_count = source->key_capacity = source->swept = 0;
@@ -294,8 +285,8 @@ page_done(void *state, int status, const char *why)
 		return;
 	}
 	if (source->list_version == NULL)
-		replace(&source->list_version, text_of(arena, json_get(page, "metadata"), "resourceVersion"));
-	replace(&source->next_page, text_of(arena, json_get(page, "metadata"), "continue"));
+		replace_text(&source->list_version, text_of(arena, json_get(page, "metadata"), "resourceVersion"));
+	replace_text(&source->next_page, text_of(arena, json_get(page, "metadata"), "continue"));
 	if (items->kind == JSON_KIND_NULL)
 		items = json_new_array(arena);
 	source->page = items;
@@ -486,7 +477,7 @@ sweep(Source *source)
 		/* Once all differences are in the queue, the position is that of the list. */
 		if (!builder_move(source->kind, source->list_version))
 			return;
-		replace(&source->seen, source->list_version);
+		replace_text(&source->seen, source->list_version);
 		list_free(source);
 		source->delay = FIRST_DELAY_MS;
 		queue_save();
@@ -537,7 +528,7 @@ watch_done(void *state, int status, const char *why)
 		builder_flush();
 		queue_set_position(source->kind, "");
 		queue_save();
-		replace(&source->seen, NULL);
+		replace_text(&source->seen, NULL);
 	}
 	else if (status != 200)
 		log_line(LOG_WARNING, "the watch of %s has ended: %s", source->kind,
@@ -602,7 +593,7 @@ event_read(Source *source, const char *line, size_t len)
 			taken = builder_add("apply", key, object, source->kind, version);
 	}
 	if (taken && !source->lost)
-		replace(&source->seen, version);
+		replace_text(&source->seen, version);
 	arena_free(&arena);
 	return taken;
 }
@@ -736,16 +727,16 @@ source_start(KubeApi *api, const char *kind, const char *name)
 
 	arena_init(&arena);
 	source->api = api;
-	replace(&source->kind, kind);
-	replace(&source->name, name);
-	replace(&source->api_version, dot + 1);
-	replace(&source->path, arena_printf(&arena, "/apis/%.*s/%s/%.*s", (int) (slash - dot - 1), dot + 1, slash + 1,
-										(int) (dot - kind), kind));
+	replace_text(&source->kind, kind);
+	replace_text(&source->name, name);
+	replace_text(&source->api_version, dot + 1);
+	replace_text(&source->path, arena_printf(&arena, "/apis/%.*s/%s/%.*s", (int) (slash - dot - 1), dot + 1, slash + 1,
+											 (int) (dot - kind), kind));
 	arena_free(&arena);
 	arena_init(&source->keys_arena);
 	source->delay = FIRST_DELAY_MS;
 	if (queue_position(kind)[0] != '\0')
-		replace(&source->seen, queue_position(kind));
+		replace_text(&source->seen, queue_position(kind));
 	source->next = sources;
 	sources = source;
 	counts.kinds++;

@@ -14,6 +14,7 @@
 #include <strings.h>
 
 #include "engine/base/json_scan.h"
+#include "engine/base/json_skip.h"
 #include "engine/api/status.h"
 
 #define PATH_LIMIT 4096
@@ -430,14 +431,8 @@ route_timeout(Arena *arena, const Route *route, uint64_t *milliseconds, const ch
 
 /* ---------- metadata.name of a body ---------- */
 
-typedef struct Scan
-{
-	const char *next;
-	const char *end;
-} Scan;
-
 static void
-skip_space(Scan *scan)
+skip_space(JsonSkip *scan)
 {
 	while (scan->next < scan->end &&
 		   (*scan->next == ' ' || *scan->next == '\t' || *scan->next == '\n' || *scan->next == '\r'))
@@ -445,7 +440,7 @@ skip_space(Scan *scan)
 }
 
 static bool
-take(Scan *scan, char c)
+take(JsonSkip *scan, char c)
 {
 	skip_space(scan);
 	if (scan->next == scan->end || *scan->next != c)
@@ -456,62 +451,13 @@ take(Scan *scan, char c)
 
 /* Takes a string literal.  text: the bytes between the quotes; *plain: whether they have no escapes. */
 static bool
-take_string(Scan *scan, JsonText *text, bool *plain)
+take_string(JsonSkip *scan, JsonText *text, bool *plain)
 {
-	if (!take(scan, '"'))
-		return false;
-	text->bytes = scan->next;
-	*plain = true;
-	while (scan->next < scan->end && *scan->next != '"')
-	{
-		if (*scan->next == '\\')
-		{
-			*plain = false;
-			scan->next++;
-			if (scan->next == scan->end)
-				return false;
-		}
-		scan->next++;
-	}
-	if (scan->next == scan->end)
-		return false;
-	text->len = (size_t) (scan->next - text->bytes);
-	scan->next++;
-	return true;
-}
-
-/* Skips a value without checking its grammar: the extension parses it. */
-static bool
-skip_value(Scan *scan)
-{
-	size_t		depth = 0;
-
 	skip_space(scan);
-	while (scan->next < scan->end)
-	{
-		char		c = *scan->next;
-		JsonText	text;
-		bool		plain;
-
-		if (c == '"')
-		{
-			if (!take_string(scan, &text, &plain))
-				return false;
-			if (depth == 0)
-				return true;
-			continue;
-		}
-		if (depth == 0 && (c == ',' || c == '}' || c == ']'))
-			return true;
-		if (c == '{' || c == '[')
-			depth++;
-		else if (c == '}' || c == ']')
-			depth--;
-		scan->next++;
-		if (depth == 0 && (c == '}' || c == ']'))
-			return true;
-	}
-	return false;
+	if (scan->next == scan->end || *scan->next != '"' || !json_skip_string(scan, text))
+		return false;
+	*plain = memchr(text->bytes, '\\', text->len) == NULL;
+	return true;
 }
 
 /*
@@ -519,7 +465,7 @@ skip_value(Scan *scan)
  * metadata.
  */
 static BodyName
-scan_member(Scan *scan, const char *wanted, bool inner, JsonText *name)
+scan_member(JsonSkip *scan, const char *wanted, bool inner, JsonText *name)
 {
 	BodyName	found = BODY_NAME_ABSENT;
 
@@ -537,7 +483,7 @@ scan_member(Scan *scan, const char *wanted, bool inner, JsonText *name)
 		skip_space(scan);
 		if (!json_text_is(key, wanted))
 		{
-			if (!skip_value(scan))
+			if (!json_skip_value(scan))
 				return BODY_NAME_UNKNOWN;
 		}
 		else if (inner)
@@ -560,7 +506,7 @@ scan_member(Scan *scan, const char *wanted, bool inner, JsonText *name)
 BodyName
 route_body_name(const char *body, size_t len, JsonText *name)
 {
-	Scan		scan = {body, body + len};
+	JsonSkip	scan = {body, body + len};
 
 	return scan_member(&scan, "metadata", false, name);
 }

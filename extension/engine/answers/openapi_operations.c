@@ -9,6 +9,7 @@
  *
  *-------------------------------------------------------------------------
  */
+#include "engine/answers/discovery.h"
 #include "engine/answers/openapi_schema.h"
 
 #include <string.h>
@@ -283,4 +284,62 @@ openapi_shape_reference(Arena *arena, OpenApiVersion version, OpenApiShape shape
 							 openapi_model_name(arena, openapi_text(arena, definition, "group"),
 												openapi_text(arena, definition, "version"),
 												openapi_text(arena, definition, kind)), NULL);
+}
+
+void
+openapi_put_responses(Arena *arena, JsonNode *operation_node, const OpenApiPath *path,
+					  const OpenApiOperation *operation,
+					  void (*put_answer) (Arena *arena, JsonNode *response, const OpenApiPath *path,
+										  const OpenApiOperation *operation))
+{
+	JsonNode   *responses = openapi_put_object(arena, operation_node, "responses");
+
+	for (const int *code = operation->codes; *code != 0; code++)
+	{
+		JsonNode   *response = openapi_put_object(arena, responses, arena_printf(arena, "%d", *code));
+
+		openapi_put_text(arena, response, "description", openapi_code_text(*code));
+		put_answer(arena, response, path, operation);
+	}
+	openapi_put_text(arena, openapi_put_object(arena, responses, "401"), "description", openapi_code_text(401));
+}
+
+static void
+put_path(Arena *arena, const OpenApiWriter *writer, JsonNode *paths, const OpenApiPath *path)
+{
+	JsonNode   *node = openapi_put_object(arena, paths, path->path);
+	JsonNode   *parameters = json_new_array(arena);
+	const OpenApiParameter *parameter;
+
+	for (size_t i = 0; (parameter = openapi_path_parameter(path, i)) != NULL; i++)
+		writer->put_parameter(arena, parameters, parameter);
+	json_set(arena, node, "parameters", parameters);
+	for (size_t i = 0; i < path->count; i++)
+		json_set(arena, node, path->operations[i].method, writer->operation(arena, path, &path->operations[i]));
+}
+
+JsonNode *
+openapi_document(Arena *arena, const OpenApiWriter *writer, const JsonNode *const *definitions, size_t count)
+{
+	JsonNode   *document = json_new_object(arena);
+	JsonNode   *info = openapi_put_object(arena, document, "info");
+	JsonNode   *paths = openapi_put_object(arena, document, "paths");
+	JsonNode   *schemas = writer->version == OPENAPI_V2 ? openapi_put_object(arena, document, "definitions") :
+	openapi_put_object(arena, openapi_put_object(arena, document, "components"), "schemas");
+
+	openapi_put_text(arena, document, writer->version_key, writer->version_number);
+	openapi_put_text(arena, info, "title", API_SERVER_TITLE);
+	openapi_put_text(arena, info, "version", API_SERVER_VERSION);
+	for (size_t i = 0; i < count; i++)
+	{
+		size_t		path_count;
+		const OpenApiPath *list = openapi_paths(arena, definitions[i], &path_count);
+
+		arena_checkpoint();
+		for (size_t j = 0; j < path_count; j++)
+			put_path(arena, writer, paths, &list[j]);
+		openapi_add_kind(arena, writer->version, schemas, definitions[i]);
+	}
+	openapi_add_meta_types(arena, writer->version, schemas);
+	return document;
 }

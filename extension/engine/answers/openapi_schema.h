@@ -116,6 +116,26 @@ typedef struct OpenApiParameter
 extern const OpenApiParameter *openapi_path_parameter(const OpenApiPath *path, size_t index);
 extern const OpenApiParameter *openapi_query_parameter(OpenApiVerb verb, size_t index);
 
+/* How one version of OpenAPI writes the parts of a document that differ. */
+typedef struct OpenApiWriter
+{
+	OpenApiVersion version;
+	const char *version_key;	/* swagger or openapi */
+	const char *version_number;
+	void		(*put_parameter) (Arena *arena, JsonNode *list, const OpenApiParameter *parameter);
+	JsonNode   *(*operation) (Arena *arena, const OpenApiPath *path, const OpenApiOperation *operation);
+} OpenApiWriter;
+
+/* The document of the given definitions. */
+extern JsonNode *openapi_document(Arena *arena, const OpenApiWriter *writer, const JsonNode *const *definitions,
+								  size_t count);
+
+/* Adds the answers' codes to an operation: put_answer adds the schema to a response of success. */
+extern void openapi_put_responses(Arena *arena, JsonNode *operation_node, const OpenApiPath *path,
+								  const OpenApiOperation *operation,
+								  void (*put_answer) (Arena *arena, JsonNode *response, const OpenApiPath *path,
+													  const OpenApiOperation *operation));
+
 /* Media types, each ended by NULL. */
 extern const char *const openapi_media_types[];
 extern const char *const openapi_patch_types[];

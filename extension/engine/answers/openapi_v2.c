@@ -8,7 +8,6 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "engine/answers/discovery.h"
 #include "engine/answers/openapi_schema.h"
 
 static void
@@ -49,6 +48,13 @@ put_body_parameter(Arena *arena, JsonNode *list, const OpenApiPath *path, const 
 	json_append(arena, list, node);
 }
 
+static void
+put_answer(Arena *arena, JsonNode *response, const OpenApiPath *path, const OpenApiOperation *operation)
+{
+	json_set(arena, response, "schema",
+			 openapi_shape_reference(arena, OPENAPI_V2, operation->answer, path->definition));
+}
+
 static JsonNode *
 operation_node(Arena *arena, const OpenApiPath *path, const OpenApiOperation *operation)
 {
@@ -56,7 +62,6 @@ operation_node(Arena *arena, const OpenApiPath *path, const OpenApiOperation *op
 	const char *const tags[] = {openapi_tag(arena, path->definition), NULL};
 	JsonNode   *node = json_new_object(arena);
 	JsonNode   *parameters = json_new_array(arena);
-	JsonNode   *responses = openapi_put_object(arena, node, "responses");
 	const OpenApiParameter *parameter;
 
 	put_texts(arena, node, "tags", tags);
@@ -77,53 +82,14 @@ operation_node(Arena *arena, const OpenApiPath *path, const OpenApiOperation *op
 	if (parameters->u.array.count > 0)
 		json_set(arena, node, "parameters", parameters);
 
-	for (const int *code = operation->codes; *code != 0; code++)
-	{
-		JsonNode   *response = openapi_put_object(arena, responses, arena_printf(arena, "%d", *code));
-
-		openapi_put_text(arena, response, "description", openapi_code_text(*code));
-		json_set(arena, response, "schema",
-				 openapi_shape_reference(arena, OPENAPI_V2, operation->answer, path->definition));
-	}
-	openapi_put_text(arena, openapi_put_object(arena, responses, "401"), "description", openapi_code_text(401));
+	openapi_put_responses(arena, node, path, operation, put_answer);
 	return node;
-}
-
-static void
-put_path(Arena *arena, JsonNode *paths, const OpenApiPath *path)
-{
-	JsonNode   *node = openapi_put_object(arena, paths, path->path);
-	JsonNode   *parameters = json_new_array(arena);
-	const OpenApiParameter *parameter;
-
-	for (size_t i = 0; (parameter = openapi_path_parameter(path, i)) != NULL; i++)
-		put_parameter(arena, parameters, parameter);
-	json_set(arena, node, "parameters", parameters);
-	for (size_t i = 0; i < path->count; i++)
-		json_set(arena, node, path->operations[i].method, operation_node(arena, path, &path->operations[i]));
 }
 
 JsonNode *
 openapi_v2_build(Arena *arena, const JsonNode *const *definitions, size_t count)
 {
-	JsonNode   *document = json_new_object(arena);
-	JsonNode   *info = openapi_put_object(arena, document, "info");
-	JsonNode   *paths = openapi_put_object(arena, document, "paths");
-	JsonNode   *schemas = openapi_put_object(arena, document, "definitions");
+	static const OpenApiWriter writer = {OPENAPI_V2, "swagger", "2.0", put_parameter, operation_node};
 
-	openapi_put_text(arena, document, "swagger", "2.0");
-	openapi_put_text(arena, info, "title", API_SERVER_TITLE);
-	openapi_put_text(arena, info, "version", API_SERVER_VERSION);
-	for (size_t i = 0; i < count; i++)
-	{
-		size_t		path_count;
-		const OpenApiPath *list = openapi_paths(arena, definitions[i], &path_count);
-
-		arena_checkpoint();
-		for (size_t j = 0; j < path_count; j++)
-			put_path(arena, paths, &list[j]);
-		openapi_add_kind(arena, OPENAPI_V2, schemas, definitions[i]);
-	}
-	openapi_add_meta_types(arena, OPENAPI_V2, schemas);
-	return document;
+	return openapi_document(arena, &writer, definitions, count);
 }

@@ -8,7 +8,6 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "engine/answers/discovery.h"
 #include "engine/answers/openapi_schema.h"
 
 static void
@@ -37,13 +36,18 @@ put_content(Arena *arena, JsonNode *parent, const char *const *media_types, Json
 		json_set(arena, openapi_put_object(arena, content, *media_types), "schema", schema);
 }
 
+static void
+put_answer(Arena *arena, JsonNode *response, const OpenApiPath *path, const OpenApiOperation *operation)
+{
+	put_content(arena, response, openapi_media_types,
+				openapi_shape_reference(arena, OPENAPI_V3, operation->answer, path->definition));
+}
+
 static JsonNode *
 operation_node(Arena *arena, const OpenApiPath *path, const OpenApiOperation *operation)
 {
 	JsonNode   *node = json_new_object(arena);
 	JsonNode   *tags = json_new_array(arena);
-	JsonNode   *responses = openapi_put_object(arena, node, "responses");
-	JsonNode   *answer = openapi_shape_reference(arena, OPENAPI_V3, operation->answer, path->definition);
 	const OpenApiParameter *parameter;
 
 	json_append(arena, tags, json_new_cstring(arena, openapi_tag(arena, path->definition)));
@@ -72,52 +76,14 @@ operation_node(Arena *arena, const OpenApiPath *path, const OpenApiOperation *op
 					operation->body == OPENAPI_SHAPE_PATCH ? openapi_patch_types : openapi_media_types,
 					openapi_shape_reference(arena, OPENAPI_V3, operation->body, path->definition));
 	}
-	for (const int *code = operation->codes; *code != 0; code++)
-	{
-		JsonNode   *response = openapi_put_object(arena, responses, arena_printf(arena, "%d", *code));
-
-		openapi_put_text(arena, response, "description", openapi_code_text(*code));
-		put_content(arena, response, openapi_media_types, answer);
-	}
-	openapi_put_text(arena, openapi_put_object(arena, responses, "401"), "description", openapi_code_text(401));
+	openapi_put_responses(arena, node, path, operation, put_answer);
 	return node;
-}
-
-static void
-put_path(Arena *arena, JsonNode *paths, const OpenApiPath *path)
-{
-	JsonNode   *node = openapi_put_object(arena, paths, path->path);
-	JsonNode   *parameters = json_new_array(arena);
-	const OpenApiParameter *parameter;
-
-	for (size_t i = 0; (parameter = openapi_path_parameter(path, i)) != NULL; i++)
-		put_parameter(arena, parameters, parameter);
-	json_set(arena, node, "parameters", parameters);
-	for (size_t i = 0; i < path->count; i++)
-		json_set(arena, node, path->operations[i].method, operation_node(arena, path, &path->operations[i]));
 }
 
 void
 openapi_v3_document(StrBuf *buf, Arena *arena, const JsonNode *const *definitions, size_t count)
 {
-	JsonNode   *document = json_new_object(arena);
-	JsonNode   *info = openapi_put_object(arena, document, "info");
-	JsonNode   *paths = openapi_put_object(arena, document, "paths");
-	JsonNode   *schemas = openapi_put_object(arena, openapi_put_object(arena, document, "components"), "schemas");
+	static const OpenApiWriter writer = {OPENAPI_V3, "openapi", "3.0.0", put_parameter, operation_node};
 
-	openapi_put_text(arena, document, "openapi", "3.0.0");
-	openapi_put_text(arena, info, "title", API_SERVER_TITLE);
-	openapi_put_text(arena, info, "version", API_SERVER_VERSION);
-	for (size_t i = 0; i < count; i++)
-	{
-		size_t		path_count;
-		const OpenApiPath *list = openapi_paths(arena, definitions[i], &path_count);
-
-		arena_checkpoint();
-		for (size_t j = 0; j < path_count; j++)
-			put_path(arena, paths, &list[j]);
-		openapi_add_kind(arena, OPENAPI_V3, schemas, definitions[i]);
-	}
-	openapi_add_meta_types(arena, OPENAPI_V3, schemas);
-	json_write(buf, document);
+	json_write(buf, openapi_document(arena, &writer, definitions, count));
 }

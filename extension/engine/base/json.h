@@ -184,6 +184,9 @@ extern const char *json_go_kind_name(JsonKind kind);
 /* Compact canonical text. */
 extern void json_write(StrBuf *buf, const JsonNode *node);
 
+/* The same as a text in the arena, with a NUL after it; {NULL, 0} for NULL. */
+extern JsonText json_text_of(Arena *arena, const JsonNode *node);
+
 /* The same with <, >, & and the two line separators of JavaScript escaped, as Go's encoding/json prints a value. */
 extern void json_write_html(StrBuf *buf, const JsonNode *node);
 

@@ -470,6 +470,18 @@ json_write(StrBuf *buf, const JsonNode *node)
 	*room(buf, 0) = '\0';
 }
 
+JsonText
+json_text_of(Arena *arena, const JsonNode *node)
+{
+	StrBuf		buf;
+
+	if (node == NULL)
+		return (JsonText) {NULL, 0};
+	strbuf_init(&buf, arena);
+	json_write(&buf, node);
+	return (JsonText) {buf.bytes, buf.len};
+}
+
 void
 json_write_html(StrBuf *buf, const JsonNode *node)
 {

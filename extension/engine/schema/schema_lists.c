@@ -57,18 +57,6 @@ mark_duplicates(ItemKey *keys, size_t count, bool *duplicate)
 	}
 }
 
-static JsonText
-written(Arena *arena, const JsonNode *node)
-{
-	StrBuf		buf;
-	JsonText	text;
-
-	strbuf_init(&buf, arena);
-	json_write(&buf, node);
-	text.bytes = buf.bytes;
-	text.len = buf.len;
-	return text;
-}
 
 /* The keys of an item of a list of type map, as an object without the absent keys. */
 static JsonNode *
@@ -119,12 +107,12 @@ check_unique(const Schema *schema, const JsonNode *list, bool is_map, const Fiel
 		keys[i].index = i;
 		keys[i].unspecified = false;
 		if (!is_map)
-			keys[i].text = written(arena, item);
+			keys[i].text = json_text_of(arena, item);
 		else
 		{
 			JsonNode   *item_keys = keys_of_item(arena, schema, item);
 
-			keys[i].text = written(arena, item_keys);
+			keys[i].text = json_text_of(arena, item_keys);
 			keys[i].unspecified = item_keys->u.object.count == 0;
 		}
 	}
@@ -139,29 +127,23 @@ check_unique(const Schema *schema, const JsonNode *list, bool is_map, const Fiel
 	}
 }
 
-void
-schema_check_lists(const Schema *schema, const JsonNode *value, const FieldPath *base, FieldErrorList *errors)
-{
-	if (!schema->has_list_rules)
-		return;
-	arena_checkpoint();
-	if (value->kind == JSON_KIND_ARRAY)
-	{
-		SchemaListType type = schema_list_type(schema);
+typedef void (*CheckValue) (const Schema *schema, const JsonNode *value, const FieldPath *base, FieldErrorList *errors);
 
-		if (type != SCHEMA_LIST_ATOMIC)
-			check_unique(schema, value, type == SCHEMA_LIST_MAP, base, errors);
-		for (size_t i = 0; i < value->u.array.count && schema->items != NULL; i++)
+/* Checks the items of an array, or those members of an object that have a schema. */
+static void
+check_children(const Schema *schema, const JsonNode *value, const FieldPath *base, FieldErrorList *errors,
+			   CheckValue check)
+{
+	size_t		next = 0;
+
+	if (value->kind == JSON_KIND_ARRAY && schema->items != NULL)
+		for (size_t i = 0; i < value->u.array.count; i++)
 		{
 			FieldPath	at = {base, {NULL, 0}, (int64_t) i, false};
 
-			schema_check_lists(schema->items, value->u.array.items[i], &at, errors);
+			check(schema->items, value->u.array.items[i], &at, errors);
 		}
-	}
-	else if (value->kind == JSON_KIND_OBJECT)
-	{
-		size_t		next = 0;
-
+	if (value->kind == JSON_KIND_OBJECT)
 		for (size_t i = 0; i < value->u.object.count; i++)
 		{
 			const JsonMember *member = &value->u.object.members[i];
@@ -170,9 +152,22 @@ schema_check_lists(const Schema *schema, const JsonNode *value, const FieldPath 
 			FieldPath	at = {base, member->key, -1, property == NULL};
 
 			if (child != NULL)
-				schema_check_lists(child, member->value, &at, errors);
+				check(child, member->value, &at, errors);
 		}
-	}
+}
+
+void
+schema_check_lists(const Schema *schema, const JsonNode *value, const FieldPath *base, FieldErrorList *errors)
+{
+	SchemaListType type;
+
+	if (!schema->has_list_rules)
+		return;
+	arena_checkpoint();
+	type = schema_list_type(schema);
+	if (value->kind == JSON_KIND_ARRAY && type != SCHEMA_LIST_ATOMIC)
+		check_unique(schema, value, type == SCHEMA_LIST_MAP, base, errors);
+	check_children(schema, value, base, errors, schema_check_lists);
 }
 
 /* The name of an embedded resource only has to fit into a URL path. */
@@ -425,32 +420,9 @@ schema_check_embedded(const Schema *schema, const JsonNode *value, const FieldPa
 	if (!schema->has_embedded)
 		return;
 	arena_checkpoint();
-	if (value->kind == JSON_KIND_ARRAY)
-	{
-		for (size_t i = 0; i < value->u.array.count && schema->items != NULL; i++)
-		{
-			FieldPath	at = {base, {NULL, 0}, (int64_t) i, false};
-
-			schema_check_embedded(schema->items, value->u.array.items[i], &at, errors);
-		}
-	}
-	else if (value->kind == JSON_KIND_OBJECT)
-	{
-		size_t		next = 0;
-
-		if (schema->embedded)
-			check_embedded_resource(value, base, errors);
-		for (size_t i = 0; i < value->u.object.count; i++)
-		{
-			const JsonMember *member = &value->u.object.members[i];
-			const SchemaProperty *property = schema_next_property(schema, member->key, &next);
-			const Schema *child = property != NULL ? property->schema : schema->additional_schema;
-			FieldPath	at = {base, member->key, -1, property == NULL};
-
-			if (child != NULL)
-				schema_check_embedded(child, member->value, &at, errors);
-		}
-	}
+	if (value->kind == JSON_KIND_OBJECT && schema->embedded)
+		check_embedded_resource(value, base, errors);
+	check_children(schema, value, base, errors, schema_check_embedded);
 }
 
 /* apimachinery's message for a text that is no DNS-1035 label; NULL when it is one. */

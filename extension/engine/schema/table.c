@@ -14,6 +14,7 @@
  *-------------------------------------------------------------------------
  */
 #include "engine/schema/jsonpath.h"
+#include "engine/base/json_skip.h"
 #include "engine/api/metadata.h"
 
 #include <math.h>
@@ -208,64 +209,6 @@ table_cell(StrBuf *buf, const TableColumn *column, const JsonNode *document, int
  * Reading a part of a stored text
  */
 
-typedef struct TextScan
-{
-	Arena	   *arena;
-	const char *next;
-	const char *end;
-} TextScan;
-
-/* Skips a string; false when the string does not end. */
-static bool
-skip_string(TextScan *scan)
-{
-	const char *p = scan->next + 1;
-
-	for (;;)
-	{
-		size_t		escapes = 0;
-
-		p = p < scan->end ? memchr(p, '"', scan->end - p) : NULL;
-		if (p == NULL)
-			return false;
-		while (p[-1 - (ptrdiff_t) escapes] == '\\')
-			escapes++;
-		p++;
-		if (escapes % 2 == 0)
-			break;
-	}
-	scan->next = p;
-	return true;
-}
-
-static bool
-skip_value(TextScan *scan)
-{
-	size_t		depth = 0;
-
-	while (scan->next < scan->end)
-	{
-		char		c = *scan->next;
-
-		if (c == '"')
-		{
-			if (!skip_string(scan))
-				return false;
-			if (depth == 0)
-				return true;
-			continue;
-		}
-		if (depth == 0 && (c == ',' || c == '}' || c == ']'))
-			return true;
-		scan->next++;
-		if (c == '{' || c == '[')
-			depth++;
-		else if ((c == '}' || c == ']') && --depth == 0)
-			return true;
-	}
-	return depth == 0;
-}
-
 static JsonNode *
 parse_whole(Arena *arena, const char *text, size_t len)
 {
@@ -281,7 +224,7 @@ parse_whole(Arena *arena, const char *text, size_t len)
 static JsonNode *
 parse_members(Arena *arena, const char *text, size_t len, const JsonPathStep *const *paths, size_t count)
 {
-	TextScan	scan = {arena, text, text + len};
+	JsonSkip	scan = {text, text + len};
 	JsonNode   *object = json_new_object(arena);
 	const JsonPathStep **inner = arena_alloc(arena, (count + 1) * sizeof(JsonPathStep *));
 
@@ -303,14 +246,12 @@ parse_members(Arena *arena, const char *text, size_t len, const JsonPathStep *co
 		scan.next++;
 		if (scan.next >= scan.end || *scan.next != '"')
 			return NULL;
-		key.bytes = scan.next + 1;
-		if (!skip_string(&scan) || scan.next >= scan.end || *scan.next != ':')
+		if (!json_skip_string(&scan, &key) || scan.next >= scan.end || *scan.next != ':')
 			return NULL;
-		key.len = scan.next - 1 - key.bytes;
 		if (memchr(key.bytes, '\\', key.len) != NULL)
 			return NULL;
 		value = ++scan.next;
-		if (!skip_value(&scan) || scan.next >= scan.end || (*scan.next != ',' && *scan.next != '}'))
+		if (!json_skip_value(&scan) || scan.next >= scan.end || (*scan.next != ',' && *scan.next != '}'))
 			return NULL;
 
 		for (size_t i = 0; i < count; i++)

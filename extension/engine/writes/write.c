@@ -13,6 +13,9 @@
  */
 #include "engine/writes/write_private.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "engine/api/managed_fields.h"
 #include "engine/base/ascii.h"
 
@@ -402,6 +405,22 @@ find_verb(const ApiRequest *request)
 		if (strcmp(request->verb, verbs[i].verb) == 0)
 			return &verbs[i];
 	return NULL;
+}
+
+void
+write_context_init(WriteContext *context, const uint8_t *random, int64_t now, bool fill_summary)
+{
+	const uint8_t *r = random;
+
+	context->now = now;
+	context->max_body = WRITE_MAX_BODY;
+	context->fill_summary = fill_summary;
+	memcpy(context->random, random + 16, sizeof(context->random));
+	/* RFC 4122: version 4 of variant 1. */
+	snprintf(context->uid, sizeof(context->uid),
+			 "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
+			 r[0], r[1], r[2], r[3], r[4], r[5], (r[6] & 0x0f) | 0x40, r[7],
+			 (r[8] & 0x3f) | 0x80, r[9], r[10], r[11], r[12], r[13], r[14], r[15]);
 }
 
 void

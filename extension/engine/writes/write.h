@@ -29,6 +29,15 @@ typedef struct WriteContext
 	bool		fill_summary;	/* absent summaries of this type are filled in (summary.h) */
 } WriteContext;
 
+/* Bytes of a random source that write_context_init() takes. */
+#define WRITE_RANDOM_BYTES (16 + sizeof(((WriteContext *) NULL)->random))
+
+/* The largest value of the proxy's --max-request-body-bytes; a proxy usually has a lower one. */
+#define WRITE_MAX_BODY ((size_t) 64 << 20)
+
+/* Fills in a context: random has WRITE_RANDOM_BYTES, now is in seconds since 1970, max_body is WRITE_MAX_BODY. */
+extern void write_context_init(WriteContext *context, const uint8_t *random, int64_t now, bool fill_summary);
+
 typedef enum WriteAction
 {
 	WRITE_ANSWER,				/* nothing is stored: an error, a dry run, a no-op */

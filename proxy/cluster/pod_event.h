@@ -1,0 +1,22 @@
+/*-------------------------------------------------------------------------
+ *
+ * pod_event.h
+ *	  Kubernetes Events about the pod in which this process runs.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef POD_EVENT_H
+#define POD_EVENT_H
+
+#include "cluster/kubeapi.h"
+
+/*
+ * Creates an Event of type Warning and does not wait for the answer.  The pod and its namespace are POD_NAME and
+ * POD_NAMESPACE; without them, the host name (the pod's name unless the pod uses the host's network), and the namespace
+ * of the service account; outside of a cluster, component and default.  All texts are copied; answer as for
+ * kubeapi_post().
+ */
+extern void pod_event_send(KubeApi *api, const char *component, const char *reason, const char *message,
+						   KubeAnswer answer, void *state);
+
+#endif							/* POD_EVENT_H */
