@@ -7,10 +7,10 @@
  */
 #include "api/export_request.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
+#include "engine/api/accept.h"
 #include "engine/api/metadata.h"
 
 static const char prefix[] = "/v1/export/";
@@ -128,57 +128,30 @@ static const ExportFormats of_documents = {
 	"parameter \"format\" is none of \"json\", \"jsonl\" and \"csv\""
 };
 
-static const char *
-skip_blanks(const char *text)
-{
-	return text + strspn(text, " \t");
-}
-
-/* The weight of a media range: 1 unless it has a q. */
-static double
-range_weight(const char *range, size_t len)
-{
-	const char *end = range + len;
-
-	while ((range = memchr(range, ';', (size_t) (end - range))) != NULL)
-	{
-		range = skip_blanks(range + 1);
-		if ((range[0] == 'q' || range[0] == 'Q') && range[1] == '=')
-			return strtod(range + 2, NULL);
-	}
-	return 1;
-}
-
 /* The format of an Accept header, or NULL when it allows none.  The highest weight wins, then the first range. */
 static const char *
 accepted_format(const ExportFormats *offered, const char *accept)
 {
+	JsonText	rest = {accept, accept != NULL ? strlen(accept) : 0};
+	AcceptClause clause;
 	const char *best = NULL;
 	double		best_weight = 0;
 
 	/* kube-apiserver treats an empty header like no header. */
-	if (accept == NULL || *skip_blanks(accept) == '\0')
+	if (accept_trim(rest).len == 0)
 		return offered->formats[0].name;
-	while (*accept != '\0')
-	{
-		size_t		len = strcspn(accept, ",");
-		const char *range = skip_blanks(accept);
-		size_t		type_len = strcspn(range, ",; \t");
-		double		weight = range_weight(accept, len);
-
+	while (accept_clause(&rest, &clause))
 		for (size_t i = 0; i < offered->count; i++)
 		{
 			const ExportFormat *format = &offered->formats[i];
 
-			if (weight > best_weight && strlen(format->media_type) == type_len &&
-				strncasecmp(format->media_type, range, type_len) == 0)
+			if (clause.quality > best_weight && strlen(format->media_type) == clause.range.len &&
+				strncasecmp(format->media_type, clause.range.bytes, clause.range.len) == 0)
 			{
 				best = format->name;
-				best_weight = weight;
+				best_weight = clause.quality;
 			}
 		}
-		accept += len + (accept[len] == ',');
-	}
 	return best;
 }
 
@@ -283,22 +256,20 @@ export_request(Arena *arena, const Route *route, const char *accept, int *code, 
 	const char *format;
 	JsonNode   *request = json_new_object(arena);
 	JsonNode   *filter;
-	JsonText	text = {NULL, 0};
 	ExportTarget target;
-	StrBuf		buf;
 
 	target_of(route->path, &target);
 	format = wanted_format(target.one_document ? &of_documents : &of_lines, route, accept, code, why);
 	if (format == NULL)
-		return text;
+		return (JsonText) {NULL, 0};
 	*code = 400;
 	filter = query_filter(arena, route, why);
 	if (filter == NULL)
-		return text;
+		return (JsonText) {NULL, 0};
 	if (after != NULL && !target.events)
 	{
 		*why = "parameter \"after\" is for events only";
-		return text;
+		return (JsonText) {NULL, 0};
 	}
 	json_set(arena, request, "what", json_new_cstring(arena, target.what));
 	json_set(arena, request, "format", json_new_cstring(arena, format));
@@ -308,8 +279,5 @@ export_request(Arena *arena, const Route *route, const char *accept, int *code, 
 	if (after != NULL)
 		json_set(arena, request, "after", json_new_string(arena, after->bytes, after->len));
 	json_set(arena, request, "filter", filter);
-	strbuf_init(&buf, arena);
-	json_write(&buf, request);
-	text = (JsonText) {buf.bytes, buf.len};
-	return text;
+	return json_text_of(arena, request);
 }

@@ -25,6 +25,7 @@
 #include "base/log.h"
 #include "api/reply.h"
 #include "decide/documents.h"
+#include "engine/api/accept.h"
 
 #define READ_TIMEOUT_MS 30000
 #define ASK_TIMEOUT_MS 5000		/* for the generation; after that the last reading is used */
@@ -32,7 +33,6 @@
 #define YAML_TYPE "application/yaml"
 #define COLUMN_DEFINITION 8		/* of api_registry(): its id, the definition, the type's id */
 #define COLUMN_MAPPING 11		/* its id, the mapping, whether summaries are filled in, the cluster's id */
-#define CLAUSE_LIMIT 64			/* clauses of an Accept header; later ones are ignored */
 
 /* The forms of a document. */
 typedef enum DocumentForm
@@ -558,7 +558,7 @@ registry_refresh(Exchange *exchange)
 
 /* ---------- negotiation ---------- */
 
-/* A clause of an Accept header with the parameters that distinguish media types; empty when absent. */
+/* A media type with the parameters that distinguish media types; empty when absent. */
 typedef struct MediaClause
 {
 	JsonText	type;			/* without parameters */
@@ -569,65 +569,35 @@ typedef struct MediaClause
 } MediaClause;
 
 static JsonText
-trim(const char *begin, const char *end)
+unquoted(JsonText text)
 {
-	JsonText	text;
-
-	while (begin < end && (*begin == ' ' || *begin == '\t'))
-		begin++;
-	while (end > begin && (end[-1] == ' ' || end[-1] == '\t'))
-		end--;
-	if (end - begin >= 2 && *begin == '"' && end[-1] == '"')
-	{
-		begin++;
-		end--;
-	}
-	text.bytes = begin;
-	text.len = (size_t) (end - begin);
+	text = accept_trim(text);
+	if (text.len >= 2 && text.bytes[0] == '"' && text.bytes[text.len - 1] == '"')
+		return (JsonText) {text.bytes + 1, text.len - 2};
 	return text;
 }
 
-static MediaClause
-parse_media_type(const char *begin, const char *end)
+/* Takes the next clause of a header, or a media type alone; false at the end. */
+static bool
+take_media_clause(JsonText *rest, MediaClause *media)
 {
-	MediaClause media = {.quality = 1};
-	bool		first = true;
+	AcceptClause clause;
+	JsonText	name;
+	JsonText	value;
 
-	while (begin <= end)
+	if (!accept_clause(rest, &clause))
+		return false;
+	*media = (MediaClause) {.type = clause.range, .quality = clause.quality};
+	while (accept_parameter(&clause.parameters, &name, &value))
 	{
-		const char *stop = memchr(begin, ';', (size_t) (end - begin));
-		const char *equals;
-
-		if (stop == NULL)
-			stop = end;
-		equals = memchr(begin, '=', (size_t) (stop - begin));
-		if (first)
-			media.type = trim(begin, stop);
-		else if (equals != NULL)
-		{
-			JsonText	key = trim(begin, equals);
-			JsonText	value = trim(equals + 1, stop);
-
-			if (json_text_is(key, "g"))
-				media.g = value;
-			else if (json_text_is(key, "v"))
-				media.v = value;
-			else if (json_text_is(key, "as"))
-				media.as = value;
-			else if (json_text_is(key, "q"))
-			{
-				char		digits[16] = "";
-
-				memcpy(digits, value.bytes, value.len < sizeof(digits) - 1 ? value.len : sizeof(digits) - 1);
-				media.quality = strtod(digits, NULL);
-				if (!(media.quality >= 0 && media.quality <= 1))
-					media.quality = 0;
-			}
-		}
-		first = false;
-		begin = stop + 1;
+		if (json_text_is(name, "g"))
+			media->g = unquoted(value);
+		else if (json_text_is(name, "v"))
+			media->v = unquoted(value);
+		else if (json_text_is(name, "as"))
+			media->as = unquoted(value);
 	}
-	return media;
+	return true;
 }
 
 /*
@@ -658,9 +628,10 @@ same_type(JsonText a, JsonText b)
 static bool
 clause_accepts(const MediaClause *clause, const Document *document, bool is_default, bool *yaml)
 {
-	MediaClause offered = parse_media_type(document->content_type,
-										   document->content_type + strlen(document->content_type));
+	JsonText	content_type = {document->content_type, strlen(document->content_type)};
+	MediaClause offered;
 
+	take_media_clause(&content_type, &offered);
 	*yaml = false;
 	if (json_text_is(clause->type, "*/*") || json_text_is(clause->type, "application/*"))
 		return is_default && clause->as.len == 0;
@@ -672,20 +643,19 @@ clause_accepts(const MediaClause *clause, const Document *document, bool is_defa
 
 /* Selects the document of a path that fits an Accept header best, perhaps as YAML; NULL when none fits. */
 static Document *
-negotiate(Document *documents, size_t count, const char *accept, bool *yaml)
+fitting_document(Document *documents, size_t count, const char *accept, bool *yaml)
 {
+	JsonText	rest = {accept, accept != NULL ? strlen(accept) : 0};
+	MediaClause clause;
 	Document   *best = NULL;
 	double		best_quality = 0;
 	size_t		clauses = 0;
 
 	*yaml = false;
-	if (accept == NULL || accept[strspn(accept, " \t")] == '\0')
+	if (accept_trim(rest).len == 0)
 		return documents;
-	for (const char *next = accept; *next != '\0' && clauses < CLAUSE_LIMIT; clauses++)
+	for (; clauses < ACCEPT_CLAUSES_MAX && take_media_clause(&rest, &clause); clauses++)
 	{
-		size_t		len = strcspn(next, ",");
-		MediaClause clause = parse_media_type(next, next + len);
-
 		/* Among equal qualities the first clause wins. */
 		for (size_t i = 0; i < count && clause.quality > best_quality; i++)
 		{
@@ -697,7 +667,6 @@ negotiate(Document *documents, size_t count, const char *accept, bool *yaml)
 			*yaml = as_yaml;
 			best_quality = clause.quality;
 		}
-		next += len + (next[len] == ',');
 	}
 	return best;
 }
@@ -706,17 +675,17 @@ negotiate(Document *documents, size_t count, const char *accept, bool *yaml)
 static bool
 etag_matches(const char *header, const char *etag)
 {
-	while (header != NULL && *header != '\0')
-	{
-		size_t		len = strcspn(header, ",");
-		JsonText	tag = trim(header, header + len);
+	JsonText	rest = {header, header != NULL ? strlen(header) : 0};
+	JsonText	wanted = unquoted((JsonText) {etag, strlen(etag)});
 
-		/* trim() removed the quotes of both. */
+	while (rest.bytes != NULL)
+	{
+		JsonText	tag = unquoted(accept_cut(rest, ',', &rest));
+
 		if (tag.len > 2 && memcmp(tag.bytes, "W/", 2) == 0)
-			tag = trim(tag.bytes + 2, tag.bytes + tag.len);
-		if (json_text_is(tag, "*") || json_text_compare(tag, trim(etag, etag + strlen(etag))) == 0)
+			tag = unquoted((JsonText) {tag.bytes + 2, tag.len - 2});
+		if (json_text_is(tag, "*") || json_text_compare(tag, wanted) == 0)
 			return true;
-		header += len + (header[len] == ',');
 	}
 	return false;
 }
@@ -740,7 +709,7 @@ hash_matches(const Exchange *exchange, const Document *document)
 	const JsonText *hash = route_parameter(exchange->route, "hash");
 
 	return hash != NULL && hash->len > 0 && strncmp(document->path, "/openapi/v3/", 12) == 0 &&
-		json_text_compare(*hash, trim(document->etag, document->etag + strlen(document->etag))) == 0;
+		json_text_compare(*hash, unquoted((JsonText) {document->etag, strlen(document->etag)})) == 0;
 }
 
 /* The body in the requested form; each form is made once. */
@@ -834,7 +803,7 @@ registry_answer(Exchange *exchange)
 		reply_method_not_allowed(exchange, NULL);
 		return;
 	}
-	document = negotiate(documents, count, http_header(exchange->http, "accept"), &yaml);
+	document = fitting_document(documents, count, http_header(exchange->http, "accept"), &yaml);
 	if (document == NULL)
 	{
 		StrBuf		message;

@@ -22,6 +22,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/duration.h"
 #include "base/name_list.h"
 
 #define EXIT_USAGE 2
@@ -44,47 +45,11 @@ flags_refuse(const FlagSet *set, const char *flag, const char *value, const char
 
 /* ---------- values ---------- */
 
-/* Parses a Go duration into seconds; false when the text is not a duration. */
+/* Parses a duration without a sign into milliseconds; false when the text is not one. */
 static bool
-parse_duration(const char *text, double *seconds)
+parse_duration(const char *text, double *milliseconds)
 {
-	static const struct
-	{
-		const char *name;
-		double		seconds;
-	}			units[] = {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}, {"m", 60}, {"h", 3600}};
-
-	*seconds = 0;
-	if (strcmp(text, "0") == 0)
-		return true;
-	if (*text == '\0')
-		return false;
-	while (*text != '\0')
-	{
-		char	   *end;
-		double		number;
-		size_t		unit;
-		size_t		unit_len;
-
-		/* strtod() also accepts what Go refuses: signs, exponents, names. */
-		if (!isdigit((unsigned char) *text) && *text != '.')
-			return false;
-		if (strspn(text, "0123456789.") > 30)
-			return false;
-		number = strtod(text, &end);
-		if (end != text + strspn(text, "0123456789."))
-			return false;
-		text = end;
-		unit_len = strspn(text, "numsh");
-		for (unit = 0; unit < sizeof(units) / sizeof(units[0]); unit++)
-			if (strlen(units[unit].name) == unit_len && strncmp(text, units[unit].name, unit_len) == 0)
-				break;
-		if (unit == sizeof(units) / sizeof(units[0]))
-			return false;
-		*seconds += number * units[unit].seconds;
-		text += unit_len;
-	}
-	return true;
+	return *text != '-' && *text != '+' && duration_parse(text, strlen(text), milliseconds);
 }
 
 static bool
@@ -176,14 +141,14 @@ set_flag(const FlagSet *set, const Flag *flag, const char *value)
 		case FLAG_SECONDS:
 			if (!parse_duration(value, &number))
 				usage_error(set, flag->name, value, "must be a duration such as 30s or 1m30s");
-			number = ceil(number);
+			number = ceil(number / 1000);
 			check_range(set, flag, value, number, "s");
 			*(int *) flag->target = (int) number;
 			break;
 		case FLAG_MILLISECONDS:
 			if (!parse_duration(value, &number))
 				usage_error(set, flag->name, value, "must be a duration such as 30ms or 1s");
-			number = ceil(number * 1000 - 1e-6);
+			number = ceil(number - 1e-6);
 			check_range(set, flag, value, number, "ms");
 			*(int *) flag->target = (int) number;
 			break;

@@ -295,16 +295,6 @@ copied(Arena *arena, const JsonNode *string)
 	return (JsonText) {arena_strndup(arena, string->u.string.bytes, string->u.string.len), string->u.string.len};
 }
 
-static JsonText
-written(Arena *arena, const JsonNode *node)
-{
-	StrBuf		buf;
-
-	strbuf_init(&buf, arena);
-	json_write(&buf, node);
-	return (JsonText) {buf.bytes, buf.len};
-}
-
 bool
 import_batch_add(ImportBatch *batch, Arena *arena, JsonNode *document)
 {
@@ -322,11 +312,11 @@ import_batch_add(ImportBatch *batch, Arena *arena, JsonNode *document)
 		json_set(arena, metadata, "generation", json_new_integer(arena, 1));
 	item->namespace_name = copied(&batch->arena, json_get(metadata, "namespace"));
 	item->name = copied(&batch->arena, json_get(metadata, "name"));
-	item->metadata = written(&batch->arena, metadata);
+	item->metadata = json_text_of(&batch->arena, metadata);
 	json_remove(document, "apiVersion");
 	json_remove(document, "kind");
 	json_remove(document, "metadata");
-	item->body = written(&batch->arena, document);
+	item->body = json_text_of(&batch->arena, document);
 	batch->bytes += item->metadata.len + item->body.len;
 	if (++batch->count < IMPORT_BATCH_OBJECTS && batch->bytes < IMPORT_BATCH_BYTES)
 		return true;

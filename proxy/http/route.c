@@ -13,6 +13,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/duration.h"
 #include "engine/base/json_scan.h"
 #include "engine/base/json_skip.h"
 #include "engine/api/status.h"
@@ -354,60 +355,13 @@ classify(Route *route, const char **segments, size_t count)
 bool
 route_timeout(Arena *arena, const Route *route, uint64_t *milliseconds, const char **error)
 {
-	static const struct
-	{
-		const char *name;
-		double		milliseconds;
-	}			units[] = {{"ns", 1e-6}, {"us", 1e-3}, {"\xC2\xB5s", 1e-3}, {"ms", 1}, {"s", 1e3}, {"m", 6e4},
-	{"h", 3.6e6}};
 	const JsonText *value = route_parameter(route, "timeout");
-	const char *next;
-	const char *end;
-	double		sum = 0;
-	bool		negative;
-	bool		valid;
+	double		sum;
 
 	*milliseconds = 0;
 	if (value == NULL || value->len == 0)
 		return true;
-	next = value->bytes;
-	end = next + value->len;
-	negative = *next == '-';
-	if (*next == '+' || negative)
-		next++;
-	valid = next < end;
-	if (end - next == 1 && *next == '0')
-		return true;
-	while (valid && next < end)
-	{
-		double		number = 0;
-		double		scale = 1;
-		bool		digits = false;
-		size_t		best = 0;
-		double		unit = 0;
-
-		for (; next < end && *next >= '0' && *next <= '9'; next++, digits = true)
-			number = number * 10 + (*next - '0');
-		if (next < end && *next == '.')
-		{
-			for (next++; next < end && *next >= '0' && *next <= '9'; next++, digits = true)
-				number += (scale /= 10) * (*next - '0');
-		}
-		for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
-		{
-			size_t		len = strlen(units[i].name);
-
-			if (len > best && (size_t) (end - next) >= len && memcmp(next, units[i].name, len) == 0)
-			{
-				best = len;
-				unit = units[i].milliseconds;
-			}
-		}
-		valid = digits && best > 0;
-		next += best;
-		sum += number * unit;
-	}
-	if (!valid)
+	if (!duration_parse(value->bytes, value->len, &sum))
 	{
 		StrBuf		message;
 
@@ -419,12 +373,12 @@ route_timeout(Arena *arena, const Route *route, uint64_t *milliseconds, const ch
 	}
 
 	/* kube-apiserver treats a timeout that is not positive as absent. */
-	if (negative)
+	if (sum <= 0)
 		return true;
 
 	/* A day is longer than any limit that applies. */
 	*milliseconds = sum > 86400e3 ? 86400000 : (uint64_t) sum;
-	if (*milliseconds == 0 && sum > 0)
+	if (*milliseconds == 0)
 		*milliseconds = 1;
 	return true;
 }

@@ -13,11 +13,9 @@
  */
 #include "engine/api/request.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-/* Later clauses of an Accept header are ignored. */
-#define ACCEPT_CLAUSES_MAX 64
+#include "engine/api/accept.h"
 
 /* The media types that can be written, in the order of preference. */
 static const struct
@@ -32,13 +30,14 @@ static const struct
 
 #define OUTPUT_TYPES (sizeof(output_types) / sizeof(output_types[0]))
 
-typedef struct AcceptClause
+/* A clause with a media range. */
+typedef struct MediaRange
 {
 	JsonText	type;
 	JsonText	subtype;
-	JsonText	parameters;		/* after the first semicolon */
+	JsonText	parameters;
 	double		quality;
-} AcceptClause;
+} MediaRange;
 
 typedef struct Endpoint
 {
@@ -48,74 +47,9 @@ typedef struct Endpoint
 	bool		failure;		/* a Status: no transforms */
 } Endpoint;
 
-static JsonText
-trim(JsonText text)
-{
-	while (text.len > 0 && (text.bytes[0] == ' ' || text.bytes[0] == '\t'))
-	{
-		text.bytes++;
-		text.len--;
-	}
-	while (text.len > 0 && (text.bytes[text.len - 1] == ' ' || text.bytes[text.len - 1] == '\t'))
-		text.len--;
-	return text;
-}
-
-/* Returns the text before the separator; *rest is the text behind it, with bytes NULL if there is no separator. */
-static JsonText
-cut(JsonText text, char separator, JsonText *rest)
-{
-	const char *found = text.len > 0 ? memchr(text.bytes, separator, text.len) : NULL;
-	JsonText	head = text;
-
-	rest->bytes = NULL;
-	rest->len = 0;
-	if (found != NULL)
-	{
-		head.len = (size_t) (found - text.bytes);
-		rest->bytes = found + 1;
-		rest->len = text.len - head.len - 1;
-	}
-	return head;
-}
-
-/* The next parameter of a clause, false when there are no more. */
-static bool
-next_parameter(JsonText *parameters, JsonText *name, JsonText *value)
-{
-	while (parameters->bytes != NULL)
-	{
-		JsonText	rest;
-		JsonText	parameter = cut(*parameters, ';', &rest);
-
-		*parameters = rest;
-		*name = trim(cut(parameter, '=', value));
-		if (value->bytes == NULL)
-			continue;
-		*value = trim(*value);
-		return true;
-	}
-	return false;
-}
-
-static double
-parse_quality(JsonText text)
-{
-	char		copy[32];
-	char	   *end;
-	double		value;
-
-	if (text.len == 0 || text.len >= sizeof(copy))
-		return 1.0;
-	memcpy(copy, text.bytes, text.len);
-	copy[text.len] = '\0';
-	value = strtod(copy, &end);
-	return *end == '\0' && value == value ? value : 1.0;
-}
-
 /* Whether b is preferred to a; equal clauses keep their order. */
 static bool
-comes_after(const AcceptClause *a, const AcceptClause *b)
+comes_after(const MediaRange *a, const MediaRange *b)
 {
 	if (a->quality != b->quality)
 		return a->quality < b->quality;
@@ -124,41 +58,31 @@ comes_after(const AcceptClause *a, const AcceptClause *b)
 	return json_text_is(a->subtype, "*") && !json_text_is(b->subtype, "*");
 }
 
-/* Splits the header into clauses, the preferred ones first. */
+/* Splits the header into media ranges, the preferred ones first. */
 static size_t
-parse_accept(const char *header, AcceptClause *clauses)
+parse_accept(const char *header, MediaRange *ranges)
 {
 	JsonText	rest = {header, strlen(header)};
+	AcceptClause clause;
 	size_t		count = 0;
 
-	while (rest.bytes != NULL && count < ACCEPT_CLAUSES_MAX)
+	while (count < ACCEPT_CLAUSES_MAX && accept_clause(&rest, &clause))
 	{
-		AcceptClause clause = {.quality = 1.0};
-		JsonText	next;
-		JsonText	range;
-		JsonText	parameters;
-		JsonText	name;
-		JsonText	value;
+		MediaRange	range = {.parameters = clause.parameters, .quality = clause.quality};
 		size_t		at;
 
-		range = cut(cut(rest, ',', &next), ';', &clause.parameters);
-		rest = next;
-		clause.type = trim(cut(trim(range), '/', &clause.subtype));
-		if (clause.subtype.bytes == NULL)
+		range.type = accept_trim(accept_cut(clause.range, '/', &range.subtype));
+		if (range.subtype.bytes == NULL)
 		{
-			if (!json_text_is(clause.type, "*"))
+			if (!json_text_is(range.type, "*"))
 				continue;
-			clause.subtype = clause.type;
+			range.subtype = range.type;
 		}
-		clause.subtype = trim(clause.subtype);
-		parameters = clause.parameters;
-		while (next_parameter(&parameters, &name, &value))
-			if (json_text_is(name, "q"))
-				clause.quality = parse_quality(value);
+		range.subtype = accept_trim(range.subtype);
 
-		for (at = count++; at > 0 && comes_after(&clauses[at - 1], &clause); at--)
-			clauses[at] = clauses[at - 1];
-		clauses[at] = clause;
+		for (at = count++; at > 0 && comes_after(&ranges[at - 1], &range); at--)
+			ranges[at] = ranges[at - 1];
+		ranges[at] = range;
 	}
 	return count;
 }
@@ -196,7 +120,7 @@ accept_parameters(JsonText parameters, const Endpoint *endpoint, Transform *tran
 	bool		converts = false;
 
 	memset(transform, 0, sizeof(*transform));
-	while (next_parameter(&parameters, &name, &value))
+	while (accept_parameter(&parameters, &name, &value))
 	{
 		if (json_text_is(name, "as"))
 		{
@@ -232,29 +156,29 @@ accept_parameters(JsonText parameters, const Endpoint *endpoint, Transform *tran
 static bool
 negotiate_accept(const char *header, const Endpoint *endpoint, Transform *transform, MediaType *media)
 {
-	AcceptClause clauses[ACCEPT_CLAUSES_MAX];
+	MediaRange	ranges[ACCEPT_CLAUSES_MAX];
 	size_t		count;
 
 	memset(transform, 0, sizeof(*transform));
 	*media = MEDIA_JSON;
 	if (header[0] == '\0')
 		return true;
-	count = parse_accept(header, clauses);
+	count = parse_accept(header, ranges);
 	for (size_t i = 0; i < count; i++)
 	{
 		for (size_t t = 0; t < OUTPUT_TYPES; t++)
 		{
-			bool		any_type = json_text_is(clauses[i].type, "*");
-			bool		any_subtype = json_text_is(clauses[i].subtype, "*");
-			bool		type_fits = json_text_is(clauses[i].type, output_types[t].type);
+			bool		any_type = json_text_is(ranges[i].type, "*");
+			bool		any_subtype = json_text_is(ranges[i].subtype, "*");
+			bool		type_fits = json_text_is(ranges[i].type, output_types[t].type);
 
 			if (!(any_type && any_subtype) &&
-				!(type_fits && (any_subtype || json_text_is(clauses[i].subtype, output_types[t].subtype))))
+				!(type_fits && (any_subtype || json_text_is(ranges[i].subtype, output_types[t].subtype))))
 				continue;
 			/* W-05: watch events are never YAML. */
 			if (endpoint->watch && output_types[t].media == MEDIA_YAML)
 				continue;
-			if (!accept_parameters(clauses[i].parameters, endpoint, transform))
+			if (!accept_parameters(ranges[i].parameters, endpoint, transform))
 				continue;
 			*media = output_types[t].media;
 			return true;

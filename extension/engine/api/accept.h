@@ -1,0 +1,40 @@
+/*-------------------------------------------------------------------------
+ *
+ * accept.h
+ *	  The clauses of an Accept header.
+ *
+ * As goautoneg reads them, the library of kube-apiserver.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ACCEPT_H
+#define ACCEPT_H
+
+#include "engine/base/json.h"
+
+/* Later clauses of a header are ignored. */
+#define ACCEPT_CLAUSES_MAX 64
+
+typedef struct AcceptClause
+{
+	JsonText	range;			/* without blanks around it: type/subtype, type/... or any */
+	JsonText	parameters;		/* after the first semicolon; for accept_parameter() */
+	double		quality;		/* 1 without a valid q */
+} AcceptClause;
+
+/*
+ * The next clause of a header, false when there are no more.  rest is the part of the header that is not read yet, with
+ * bytes NULL at its end.
+ */
+extern bool accept_clause(JsonText *rest, AcceptClause *clause);
+
+/* The next parameter of a clause that has a value, false when there are no more. */
+extern bool accept_parameter(JsonText *parameters, JsonText *name, JsonText *value);
+
+/* The text without blanks around it. */
+extern JsonText accept_trim(JsonText text);
+
+/* Returns the text before the separator; *rest is the text behind it, with bytes NULL if there is no separator. */
+extern JsonText accept_cut(JsonText text, char separator, JsonText *rest);
+
+#endif							/* ACCEPT_H */
