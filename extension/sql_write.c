@@ -37,7 +37,7 @@ typedef struct AskedWrite
 	const StoredObject *stored;
 } AskedWrite;
 
-static Datum ask(Arena *arena, const AskedWrite *asked, TupleDesc row);
+static Datum ask_engine(Arena *arena, const AskedWrite *asked, TupleDesc row);
 
 Datum
 sql_write_admit(PG_FUNCTION_ARGS)
@@ -54,7 +54,7 @@ sql_write_admit(PG_FUNCTION_ARGS)
 	if (!PG_ARGISNULL(3))
 		asked.document = datum_text(PG_GETARG_DATUM(3));
 	fill_context(&asked.context, fcinfo, 4);
-	result = ask(&arena, &asked, row);
+	result = ask_engine(&arena, &asked, row);
 	arena_free(&arena);
 	PG_RETURN_DATUM(result);
 }
@@ -83,7 +83,7 @@ sql_write_decide(PG_FUNCTION_ARGS)
 		asked.stored = &stored;
 	}
 	fill_context(&asked.context, fcinfo, 7);
-	result = ask(&arena, &asked, row);
+	result = ask_engine(&arena, &asked, row);
 	arena_free(&arena);
 	PG_RETURN_DATUM(result);
 }
@@ -118,7 +118,7 @@ perform(Arena *arena, const AskedWrite *asked, WriteOutcome *outcome)
  * can be caught without a subtransaction: only the engine runs here, and its only state is the arena.
  */
 static Datum
-ask(Arena *arena, const AskedWrite *asked, TupleDesc row)
+ask_engine(Arena *arena, const AskedWrite *asked, TupleDesc row)
 {
 	MemoryContext caller = CurrentMemoryContext;
 	WriteOutcome outcome;

@@ -147,20 +147,20 @@ write_size(const Member *write)
 
 /* The first and the last write of the queue that a write belongs to. */
 static Member **
-queue_first(const Member *write)
+waiting_first(const Member *write)
 {
 	return write->costly ? &costly.first : &write->lane->first;
 }
 
 static Member **
-queue_last(const Member *write)
+waiting_last(const Member *write)
 {
 	return write->costly ? &costly.last : &write->lane->last;
 }
 
 /* Counts a write that entered or left its queue. */
 static void
-queue_count(const Member *write, bool came)
+waiting_count(const Member *write, bool came)
 {
 	size_t		one = came ? 1 : (size_t) -1;
 	size_t		bytes = came ? write_size(write) : (size_t) 0 - write_size(write);
@@ -172,10 +172,10 @@ queue_count(const Member *write, bool came)
 }
 
 static void
-queue_insert(Member *write, bool front)
+waiting_insert(Member *write, bool front)
 {
-	Member	  **first = queue_first(write);
-	Member	  **last = queue_last(write);
+	Member	  **first = waiting_first(write);
+	Member	  **last = waiting_last(write);
 
 	write->batch = NULL;
 	write->waits_since = loop_microseconds();
@@ -189,22 +189,22 @@ queue_insert(Member *write, bool front)
 		write->next->previous = write;
 	else
 		*last = write;
-	queue_count(write, true);
+	waiting_count(write, true);
 }
 
 static void
-queue_remove(Member *write)
+waiting_remove(Member *write)
 {
 	if (write->previous != NULL)
 		write->previous->next = write->next;
 	else
-		*queue_first(write) = write->next;
+		*waiting_first(write) = write->next;
 	if (write->next != NULL)
 		write->next->previous = write->previous;
 	else
-		*queue_last(write) = write->previous;
+		*waiting_last(write) = write->previous;
 	write->previous = write->next = NULL;
-	queue_count(write, false);
+	waiting_count(write, false);
 }
 
 /* Takes the write out of its queue or batch. */
@@ -216,7 +216,7 @@ member_detach(Exchange *exchange)
 	if (write->batch != NULL)
 		write->batch->writes[write->index] = NULL;
 	else
-		queue_remove(write);
+		waiting_remove(write);
 	exchange_release(exchange);
 }
 
@@ -344,7 +344,7 @@ batch_fail(Batch *batch, PgOutcome outcome, const PgError *error)
 		if (again)
 		{
 			write->alone = true;
-			queue_insert(write, true);
+			waiting_insert(write, true);
 		}
 		else
 		{
@@ -547,7 +547,7 @@ lane_hangs(void *state)
 	{
 		Exchange   *exchange = lane->first->exchange;
 
-		queue_remove(lane->first);
+		waiting_remove(lane->first);
 		exchange_release(exchange);
 		refuse_to_wait(exchange);
 	}
@@ -621,7 +621,7 @@ lane_send(BatchLane *lane)
 			break;
 		if (batch_has_key(batch, write->key))
 			continue;
-		queue_remove(write);
+		waiting_remove(write);
 		size += write_size(write);
 		batch_add(batch, write);
 		if (write->alone)
@@ -713,7 +713,7 @@ costly_ready(void)
 
 	if (costly.busy || (write = costly_next()) == NULL)
 		return;
-	queue_remove(write);
+	waiting_remove(write);
 	costly.served[costly.turn++ % COSTLY_WRITES] = write->user;
 	costly.busy = true;
 	costly.begun = loop_now();
@@ -749,7 +749,7 @@ costly_insert(Member *write)
 		return;
 	}
 	exchange_hold(write->exchange, write, member_detach, NULL);
-	queue_insert(write, false);
+	waiting_insert(write, false);
 	costly_ready();
 }
 
@@ -831,6 +831,6 @@ batch_write(Exchange *exchange)
 	}
 	member_identify(write);
 	exchange_hold(exchange, write, member_detach, NULL);
-	queue_insert(write, false);
+	waiting_insert(write, false);
 	lane_ready(lane);
 }

@@ -98,7 +98,7 @@ health_tick(void)
 }
 
 static void
-reply_text(HttpRequest *request, int status, const char *type, const char *text, size_t len)
+send_text(HttpRequest *request, int status, const char *type, const char *text, size_t len)
 {
 	HttpHeader	headers[] = {{"content-type", type}, {"x-content-type-options", "nosniff"}};
 
@@ -106,9 +106,9 @@ reply_text(HttpRequest *request, int status, const char *type, const char *text,
 }
 
 static void
-reply_plain(HttpRequest *request, int status, const char *text)
+send_plain(HttpRequest *request, int status, const char *text)
 {
-	reply_text(request, status, "text/plain; charset=utf-8", text, strlen(text));
+	send_text(request, status, "text/plain; charset=utf-8", text, strlen(text));
 }
 
 static int
@@ -215,15 +215,15 @@ answer_all(HttpRequest *request, const char *name, bool ready)
 	if (!healthy)
 	{
 		strbuf_printf(&buf, "%s check failed\n", name);
-		reply_plain(request, 500, buf.bytes);
+		send_plain(request, 500, buf.bytes);
 	}
 	else if (verbose)
 	{
 		strbuf_printf(&buf, "%s check passed\n", name);
-		reply_plain(request, 200, buf.bytes);
+		send_plain(request, 200, buf.bytes);
 	}
 	else
-		reply_plain(request, 200, "ok");
+		send_plain(request, 200, "ok");
 }
 
 /* /readyz/<check> */
@@ -237,12 +237,12 @@ answer_one(HttpRequest *request, const char *check_name, bool ready)
 		if (strcmp(checks[i].name, check_name) != 0 || (checks[i].for_ready_only && !ready))
 			continue;
 		if (checks[i].passes(&why))
-			reply_plain(request, 200, "ok");
+			send_plain(request, 200, "ok");
 		else
-			reply_plain(request, 500, arena_printf(http_arena(request), "internal server error: %s\n", why));
+			send_plain(request, 500, arena_printf(http_arena(request), "internal server error: %s\n", why));
 		return;
 	}
-	reply_plain(request, 404, "404 page not found\n");
+	send_plain(request, 404, "404 page not found\n");
 }
 
 /* Answers 405 and returns true unless the method is GET or HEAD. */
@@ -300,7 +300,7 @@ answer_metrics(void *state)
 	strbuf_init(&buf, http_arena(answer->request));
 	metrics_write(&buf);
 	result_metrics_write(&buf);
-	reply_text(answer->request, 200, METRICS_CONTENT_TYPE, buf.bytes, buf.len);
+	send_text(answer->request, 200, METRICS_CONTENT_TYPE, buf.bytes, buf.len);
 }
 
 static void
@@ -320,7 +320,7 @@ health_request(HttpRequest *request)
 		return;
 	if (strcmp(http_path(request), "/metrics") != 0)
 	{
-		reply_plain(request, 404, "404 page not found\n");
+		send_plain(request, 404, "404 page not found\n");
 		return;
 	}
 	if (refuse_method(request))

@@ -45,7 +45,7 @@ static int	finished_fd = -1;
 static LoopSocket *finished_socket; /* stays open until the process ends */
 
 static void
-list_append(JobList *list, OffloadJob *job)
+jobs_append(JobList *list, OffloadJob *job)
 {
 	job->previous = list->last;
 	job->next = NULL;
@@ -58,7 +58,7 @@ list_append(JobList *list, OffloadJob *job)
 }
 
 static void
-list_remove(JobList *list, OffloadJob *job)
+jobs_remove(JobList *list, OffloadJob *job)
 {
 	if (job->previous != NULL)
 		job->previous->next = job->next;
@@ -87,12 +87,12 @@ run_jobs(void *unused)
 			pthread_cond_wait(&arrived, &lock);
 			continue;
 		}
-		list_remove(&waiting, job);
+		jobs_remove(&waiting, job);
 		job->waiting = false;
 		pthread_mutex_unlock(&lock);
 		job->run(job);
 		pthread_mutex_lock(&lock);
-		list_append(&finished, job);
+		jobs_append(&finished, job);
 		/* write() fails only when the counter of the eventfd is full; then the loop will wake anyway. */
 		if (write(finished_fd, &one, sizeof(one)) < 0)
 			continue;
@@ -119,7 +119,7 @@ jobs_finished(void *state)
 		OffloadJob *job = list.first;
 
 		/* done() may cancel a later job of this list; that job's done() then gets cancelled = true. */
-		list_remove(&list, job);
+		jobs_remove(&list, job);
 		job->done(job, job->cancelled);
 	}
 }
@@ -179,7 +179,7 @@ offload_submit(OffloadJob *job)
 	job->cancelled = false;
 	pthread_mutex_lock(&lock);
 	job->waiting = true;
-	list_append(&waiting, job);
+	jobs_append(&waiting, job);
 	pthread_cond_signal(&arrived);
 	pthread_mutex_unlock(&lock);
 }
@@ -193,7 +193,7 @@ offload_cancel(OffloadJob *job)
 	taken_back = job->waiting;
 	if (taken_back)
 	{
-		list_remove(&waiting, job);
+		jobs_remove(&waiting, job);
 		job->waiting = false;
 	}
 	pthread_mutex_unlock(&lock);

@@ -55,7 +55,7 @@ call_pool(const PgCall *call)
 }
 
 static void
-queue_insert(Pool *pool, PgCall *call, bool front)
+calls_insert(Pool *pool, PgCall *call, bool front)
 {
 	if (!call->urgent)
 	{
@@ -79,11 +79,11 @@ queue_insert(Pool *pool, PgCall *call, bool front)
 void
 pool_requeue(Pool *pool, PgCall *call)
 {
-	queue_insert(pool, call, true);
+	calls_insert(pool, call, true);
 }
 
 static void
-queue_remove(Pool *pool, PgCall *call)
+calls_remove(Pool *pool, PgCall *call)
 {
 	if (!call->urgent)
 	{
@@ -163,7 +163,7 @@ pg_send(PgCall *call, bool urgent, uint64_t timeout_ms, PgDone done, void *state
 		call_refuse_roomless(call);
 	else
 	{
-		queue_insert(pool, call, urgent);
+		calls_insert(pool, call, urgent);
 		pool_dispatch(pool);
 	}
 }
@@ -176,7 +176,7 @@ pg_cancel(PgCall *call)
 		return;
 	if (call->connection == NULL)
 	{
-		queue_remove(call_pool(call), call);
+		calls_remove(call_pool(call), call);
 		pg_call_free(call);
 	}
 	else
@@ -217,7 +217,7 @@ pool_dispatch(Pool *pool)
 			connection_open(closed);
 		if (connection != NULL)
 		{
-			queue_remove(pool, call);
+			calls_remove(pool, call);
 			answer_room_hold(&call->holding, call->room);
 			connection_send(connection, call);
 			continue;
@@ -258,13 +258,13 @@ pool_sweep(Pool *pool)
 		next = call->next;
 		if (call->roomless && now - call->queued_at > ROOMLESS_MS)
 		{
-			queue_remove(pool, call);
+			calls_remove(pool, call);
 			call_refuse_roomless(call);
 			continue;
 		}
 		if (now <= call->deadline && !(away && now - call->queued_at > AWAY_MS))
 			continue;
-		queue_remove(pool, call);
+		calls_remove(pool, call);
 		pg_call_refuse(call, now > call->deadline ? PG_EXPIRED : PG_AWAY);
 	}
 	/* The remaining calls ask for room again. */

@@ -73,7 +73,7 @@ connect_to(const Place *place)
 
 /* Reads the first value of the answer; false when there is no answer in time. */
 static bool
-ask(PGconn *conn, const char *question, char *value, size_t size)
+ask_server(PGconn *conn, const char *question, char *value, size_t size)
 {
 	uint64_t	until = loop_now() + ANSWER_MS;
 	PGresult   *result;
@@ -113,11 +113,12 @@ find_mode(const Place *place)
 	char		again[16];
 	char		other[16];
 
-	if (PQstatus(first) != CONNECTION_OK || PQstatus(second) != CONNECTION_OK || !ask(first, who, mine, sizeof(mine)))
+	if (PQstatus(first) != CONNECTION_OK || PQstatus(second) != CONNECTION_OK ||
+		!ask_server(first, who, mine, sizeof(mine)))
 		mode = POOLER_NOT_KNOWN;
 	for (int i = 0; i < ROUNDS && mode == POOLER_OF_SESSIONS; i++)
 	{
-		if (!ask(second, "BEGIN", other, sizeof(other)))
+		if (!ask_server(second, "BEGIN", other, sizeof(other)))
 		{
 			/*
 			 * An error: the pooler pools statements.  No answer: all sessions are in use, one of them by the first
@@ -127,11 +128,11 @@ find_mode(const Place *place)
 				mode = POOLER_OF_TRANSACTIONS;
 			break;
 		}
-		if (!ask(second, who, other, sizeof(other)) || !ask(first, who, again, sizeof(again)))
+		if (!ask_server(second, who, other, sizeof(other)) || !ask_server(first, who, again, sizeof(again)))
 			mode = POOLER_NOT_KNOWN;
 		else if (strcmp(mine, other) == 0 || strcmp(mine, again) != 0)
 			mode = POOLER_OF_TRANSACTIONS;
-		else if (!ask(second, "COMMIT", other, sizeof(other)))
+		else if (!ask_server(second, "COMMIT", other, sizeof(other)))
 			mode = POOLER_NOT_KNOWN;
 	}
 	PQfinish(first);

@@ -112,7 +112,7 @@ refuse(DecidedWrite *write, ArenaLimit limit, size_t input)
 }
 
 static void
-ask(DecidedWrite *write, const AskedWrite *asked, const StoredObject *stored, bool decide)
+ask_engine(DecidedWrite *write, const AskedWrite *asked, const StoredObject *stored, bool decide)
 {
 	Asking		asking = {.write = write, .asked = asked, .stored = stored, .decide = decide};
 	size_t		input = asked->request.len + asked->document.len;
@@ -135,13 +135,13 @@ ask(DecidedWrite *write, const AskedWrite *asked, const StoredObject *stored, bo
 void
 write_ask_admission(DecidedWrite *write, const AskedWrite *asked)
 {
-	ask(write, asked, NULL, false);
+	ask_engine(write, asked, NULL, false);
 }
 
 void
 write_ask_decision(DecidedWrite *write, const AskedWrite *asked, const StoredObject *stored)
 {
-	ask(write, asked, stored, true);
+	ask_engine(write, asked, stored, true);
 }
 
 void

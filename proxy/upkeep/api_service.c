@@ -243,7 +243,7 @@ look_after(const char *name)
 }
 
 static void
-registry_read(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
+types_read(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 {
 	Arena		arena;
 
@@ -271,7 +271,7 @@ tick(void *state)
 	{
 		next_round = loop_now() + ROUND_MS;
 		reading = true;
-		pg_send(pg_call_new(PG_REGISTRY), false, READ_TIMEOUT_MS, registry_read, NULL);
+		pg_send(pg_call_new(PG_REGISTRY), false, READ_TIMEOUT_MS, types_read, NULL);
 	}
 	loop_timer_start(&timer, TICK_MS, tick, NULL);
 }
