@@ -133,7 +133,7 @@ server_start()
 	if [ ! -e "$dir/data/PG_VERSION" ]; then
 		as_server "$bindir/initdb" -D "$dir/data" -U postgres -E UTF8 --locale=C.UTF-8 -A trust --no-sync \
 			>"$dir/initdb.out" || { cat "$dir/initdb.out" >&2; return 1; }
-		# Whoever may enter this directory may be any database user; over TCP a password is asked for.
+		# A process that may enter this directory may be any database user; over TCP PostgreSQL asks for a password.
 		as_server tee "$dir/data/pg_hba.conf" >/dev/null <<-HBA
 			local all all trust
 			local replication all trust
@@ -201,7 +201,7 @@ server_database()
 		ALTER ROLE kube_reports_reader SET statement_timeout = '60s';
 		ALTER ROLE kube_reports_reader SET jit = off;
 	SQL
-	# A reader who held the store's advisory locks would stop its writes.
+	# A reader that holds the store's advisory locks would stop writes to the store.
 	psql_as postgres kube_reports <<-'SQL'
 		SELECT format('REVOKE EXECUTE ON FUNCTION %1$s FROM PUBLIC; '
 			'GRANT EXECUTE ON FUNCTION %1$s TO kube_reports_owner, kube_reports_admin', f)

@@ -29,7 +29,7 @@ PG_FUNCTION_INFO_V1(sql_field_hash);
 
 /*
  * A transaction remembers the differences of so many bytes of documents, none of them larger than the second number.
- * Beyond that nothing is remembered: whoever asks later computes the difference itself.
+ * Beyond that nothing is remembered: a later call computes the difference itself.
  */
 #define REMEMBERED_BYTES (1024 * 1024)
 #define REMEMBERED_DOCUMENTS (64 * 1024)

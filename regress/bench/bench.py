@@ -773,7 +773,7 @@ def bench_backlog(bench):
     with bench.proxy.api().watch(path_of(EPHR, "ns-3"), PARTIAL, resourceVersion=version) as watch:
         begun, requests, code = time.time(), 0, 504
         # A request that outlasts --request-timeout has deleted a part.
-        # Who wants all of it gone asks again, as the namespace controller does.
+        # A client that wants to delete all asks again, as the namespace controller does.
         while code == 504:
             code = bench.proxy.api().request("DELETE", path_of(EPHR, "ns-3"), seconds=600).code
             requests += 1
@@ -876,7 +876,7 @@ def main():
     for name, benchmark in BENCHMARKS.items():
         if name not in (WANTED or BENCHMARKS.keys() - LONG):
             continue
-        # Each on a server of its own: what one leaves behind is no part of another.
+        # Each benchmark has a server of its own, so that the remains of one do not change the next.
         bench = Bench()
         try:
             benchmark(bench)

@@ -108,7 +108,7 @@ POLICIES |= {("", "team/namespaced"): {"only"}, ("KyvernoValidatingPolicy", "cel
 
 
 def random_results(choice, clock, odd=0):
-    """Of some policies, with times that come again, unless others are odd: equals are told by who was first."""
+    """Results of some policies, with times that repeat unless odd: of equal results the first one counts."""
     results = []
     for (source, policy), rules in choice.sample(sorted(POLICIES.items(), key=str), choice.randrange(1, 6)):
         for rule in sorted(rules) or [choice.choice(("one", "two"))]:
@@ -227,7 +227,7 @@ def test_flow(own_stack, group, count):
     clock = itertools.count(0, 2)
 
     def scan(workload):
-        """A background scan; the webhook before it, whose reports are adopted later, or never."""
+        """A background scan; before it the webhook, whose reports Kyverno adopts later, or never."""
         own = random.Random(workload.uid + str(len(workload.waiting)))
         adopted = [flow.create(workload, random_results(own, now, odd=1), owned=False) for _ in range(own.randrange(2))]
         flow.create(workload, random_results(own, now), source="background-scan")
@@ -376,7 +376,7 @@ class Controller(threading.Thread):
 
 
 def unique_results(choice, now):
-    """No two of the same time: whoever merges first, the same is left."""
+    """No two of the same time: the result of a merge does not depend on the order of the mergers."""
     results = random_results(choice, 0)
     for result in results:
         result["timestamp"]["seconds"] = 1700000000 + now
@@ -487,7 +487,7 @@ class OldWorkload(Workload):
                 "metadata": metadata, "spec": {**empty, "results": results, "summary": summary(results)}}
 
     def settle_admission(self):
-        """Left to Kyverno as long as nobody knows whose they are."""
+        """Reports without a known owner stay with Kyverno."""
         if self.results is None and self.scanned is None or not self.waiting:
             return
         merged = newest((((), result) for results in [self.results or [], *self.waiting] for result in results),

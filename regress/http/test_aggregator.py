@@ -27,7 +27,7 @@ def system_discovery(spec):
 
 
 def editor(spec):
-    """Discovery for everyone, everything in the groups that are served for those who are in group dev."""
+    """Discovery for every user; everything in the served groups for users in group dev."""
     return system_discovery(spec) if "nonResourceAttributes" in spec else {"allowed": "dev" in spec.get("groups", [])}
 
 

@@ -57,8 +57,7 @@ AGES = [datetime.timedelta(days=10), datetime.timedelta(days=3),
 AUDIT = datetime.timedelta(days=5)
 DAY, WEEK = datetime.timedelta(days=1), datetime.timedelta(days=7)
 
-# A change of a result: when; the row before and after it, None where there is none; since when it had been what it was
-# before.
+# A change of a result: its time; the row before and after it (None: no row); the time at which the row before began.
 Event = collections.namedtuple("Event", "at before after since")
 Row = collections.namedtuple("Row", "cluster namespace report source policy rule category severity status native kind "
                              "subject message score properties exceptions")

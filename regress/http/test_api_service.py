@@ -1,4 +1,4 @@
-"""The caBundle of the APIServices: who follows a new CA (k8s-conformance section 4.3)."""
+"""The caBundle of the APIServices: which proxy writes a new CA (k8s-conformance section 4.3)."""
 
 import base64
 import os

@@ -137,7 +137,7 @@ def test_same_manager_of_another_operation(api, ns, path):
 
 
 def test_no_op_keeps_times(api, ns, path):
-    """UPD-04, MF-05: what changes nothing is no write, whoever does it"""
+    """UPD-04, MF-05: an update that changes nothing is no write, for every field manager"""
     stored = api.create(POLR, report("r1"), ns, fieldManager="one")
     assert api.put(path, stored, fieldManager="two").json == stored
     assert api.patch(path, {"summary": {"pass": stored["summary"]["pass"]}}, fieldManager="two").json == stored
@@ -300,7 +300,7 @@ def test_conflicts(api, ns, path):
 
 
 def test_shared_ownership(api, ns, path):
-    """SSA-04: the same value is no conflict; whoever gives it up leaves it to the others"""
+    """SSA-04: the same value is no conflict; a manager that gives the field up leaves it to the others"""
     applied(api, path, config(summary={"pass": 1}), owner="one", code=201)
     stored = applied(api, path, config(summary={"pass": 1}), owner="two")
     assert set(owners(stored)) == {("one", "Apply"), ("two", "Apply")}
@@ -634,7 +634,7 @@ def test_what_the_server_changes(api, summing, ns, path, write):
     expected = before | {("writer", operation): {"f:results": {}}}
     assert owners(answer.json) == expected
     assert answer.json == api.get(path).json
-    # An update without the summary does not give it to its sender either, and leaves who owns the rest alone.
+    # An update without the summary does not make its sender the owner of the summary; other owners stay.
     again = api.patch(path, {"metadata": {"annotations": {"a": "b"}}}, kind=MERGE, fieldManager="other").json
     assert owners(again) == expected | {("other", "Update"): {"f:metadata": {"f:annotations": {".": {}, "f:a": {}}}}}
     taken = applied(api, path, config(summary={"pass": 1}), "taker")

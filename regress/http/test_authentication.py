@@ -1,4 +1,4 @@
-"""Who asks: front-proxy headers, client certificates, bearer tokens, anonymous (k8s-conformance section 4)."""
+"""The user of a request (k8s-conformance section 4): front-proxy headers, client certificates, tokens, anonymous."""
 
 import json
 import os
@@ -22,7 +22,7 @@ from front_proxy import Delegation, read
 AUTHENTICATED = "system:authenticated"
 CREDENTIAL = "authentication.kubernetes.io/credential-id"
 
-# Nobody serves it: what a SubjectAccessReview about it says is who asked.
+# Nobody serves this path, so a SubjectAccessReview about it only shows the user of the request.
 WHOAMI = "/whoami"
 
 
@@ -149,7 +149,7 @@ def test_header_flags(stack, apiserver):
 
 
 def test_already_in_the_group(shared):
-    """AUTHN-05, AGG-32: system:authenticated is added once, and to nobody who is known not to be."""
+    """AUTHN-05, AGG-32: system:authenticated is added once, and never to an unauthenticated user."""
     front = shared.front()
     for groups, expected in (
             ([], [AUTHENTICATED]), (["dev"], ["dev", AUTHENTICATED]), ([AUTHENTICATED, "dev"], [AUTHENTICATED, "dev"]),
@@ -678,7 +678,7 @@ def test_token_flood(delegate):
                            b"Connection: close\r\n\r\n" % number)
         sockets.append(connection)
     until(lambda: delegation.proxy.log_path.read_text().count('"status":429') == 5, 20, "five refusals")
-    # Whoever needs no review is served as ever.
+    # Clients that need no review are served as before.
     assert delegation.front().get("/livez").code == 200
     refused = select.select(sockets, [], [], 0)[0]
     assert len(refused) == 5
@@ -747,7 +747,7 @@ def answer_to(connection, seconds=15):
 
 @pytest.mark.parametrize("framing", ["Content-Length: 3000000", "Transfer-Encoding: chunked", "Expect: 100-continue"])
 def test_a_body_with_a_bad_token(delegate, framing):
-    """AUTHN-06: who sends a body is asked about at the end of the head:
+    """AUTHN-06: the sender of a body is looked up at the end of the head:
     a token that nobody accepts is refused before the body is read."""
     delegation = delegate()
     delegation.apiserver.token_rule = lambda spec: {"authenticated": False}
@@ -766,7 +766,7 @@ def test_a_body_of_nobody(delegate):
 
 
 def test_bodies_with_good_tokens_are_no_strangers(delegate):
-    """AUTHN-06: the body of a good token counts in the share of those who are known, while strangers fill theirs."""
+    """AUTHN-06: the body of a good token counts in the share of known users, while strangers fill theirs."""
     delegation = delegate(flags=["--workers=1", "--max-buffered-body-bytes=12582912"])
     delegation.apiserver.token_rule = lambda spec: {"authenticated": spec["token"] == "good", "user": USER}
     stranger = begin_body(delegation)
@@ -826,13 +826,13 @@ def test_tokens_without_kube_apiserver(stack):
 # --- anonymous ---
 
 def test_anonymous(shared):
-    """AUTHN-05: TestAnonymous: who presents nothing is system:anonymous."""
+    """AUTHN-05: TestAnonymous: a client without credentials is system:anonymous."""
     assert who(shared, shared.proxy.api(None).get, fresh_path()) == {"user": "system:anonymous",
                                                                      "groups": ["system:unauthenticated"]}
 
 
 def test_no_anonymous(delegate):
-    """AUTHN-05, AUTHN-07: with --anonymous-auth=false who presents nothing gets 401, whatever the path."""
+    """AUTHN-05, AUTHN-07: with --anonymous-auth=false a client without credentials gets 401 on every path."""
     delegation = delegate(flags=["--anonymous-auth=false"])
     api = delegation.proxy.api(None)
     for path in ("/livez", "/apis", path_of(POLR), "/nothing"):
@@ -876,7 +876,7 @@ def test_many_headers(shared):
 # --- the log ---
 
 def test_access_log(shared):
-    """AUD-01: the log tells who did what, with the audit id of the request."""
+    """AUD-01: the log has user, verb and path of each request, with its audit id."""
     front = shared.front()
     shared.apiserver.access_rule = lambda spec: {"allowed": True}
     answer = front.get(f"{path_of(POLR)}?limit=1", user="auditor", groups=["dev", "a\"b"],

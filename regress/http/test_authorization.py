@@ -103,7 +103,7 @@ ATTRIBUTES = {
     ("GET", "/proxy/namespaces/other/pods/foo"): resource("proxy", "pods", namespace="other", name="foo"),
     ("GET", "/proxy/namespaces/other/pods/foo/subpath/not/a/subresource"): resource("proxy", "pods",
         namespace="other", name="foo"),
-    # Whether it is served is nobody's business who may not ask.
+    # A user without the right does not learn whether the path is served.
     ("GET", "/nothing"): resource("list", "nothing"),
     ("GET", "/namespaces/ns1/nothing/x/y/z"): resource("get", "nothing", namespace="ns1", name="x", subresource="y"),
 }
@@ -203,7 +203,7 @@ def test_selectors_elsewhere(shared):
     assert spec["resourceAttributes"] == resource("watch", namespace="ns1", name="x")
 
 
-# --- who is not asked for ---
+# --- users that need no review ---
 
 def test_masters(shared):
     """AUTHZ-14: system:masters may do anything, and nobody is asked."""
@@ -480,7 +480,7 @@ def test_apply_may_not_create(shared, ns):
 @pytest.mark.parametrize("header", ["Impersonate-User", "impersonate-group", "Impersonate-Extra-Scopes",
                                     "Impersonate-Uid"])
 def test_impersonation(shared, header):
-    """AUTHZ-12: who asks to be taken for somebody else is refused, instead of being taken for who he is."""
+    """AUTHZ-12: a request that impersonates a user is refused; it is not served as its own user."""
     shared.apiserver.access_rule = allowed
     answer = shared.front().request("GET", "/apis", user="root", groups=["system:masters"], headers=[(header, "bob")])
     name = ' "bob"' if header == "Impersonate-User" else ""
@@ -494,7 +494,7 @@ def test_impersonation(shared, header):
 
 @pytest.mark.parametrize("mode, code", [("AlwaysAllow", 200), ("AlwaysDeny", 403)])
 def test_fixed_modes(delegate, mode, code):
-    """AUTHZ-12: the fixed modes ask nobody; whoever is authenticated may read discovery."""
+    """AUTHZ-12: the fixed modes ask no server; every authenticated user may read discovery."""
     delegation = delegate(flags=[f"--authorization-mode={mode}"])
     assert delegation.front().get(f"{BASE}/policyreports").code == code
     assert delegation.front().get("/openapi/v3", groups=[]).code == 200
@@ -523,7 +523,7 @@ def test_impossible_mode(stack):
 # --- with RBAC as a cluster has it ---
 
 def test_roles(shared, ns):
-    """AUTHZ-01, AUTHZ-12: a user who may only read, one who may write to one namespace, one who may read one object."""
+    """AUTHZ-01, AUTHZ-12: users that may only read, write to one namespace, or read one object."""
     other = ns + "-other"
 
     def rule(spec):

@@ -18,7 +18,7 @@ def newest(database):
 
 
 def test_point_in_time(own_stack, ns, record_property):
-    """A base backup and an archive bring back a moment; who knew of later writes lists again, all others go on"""
+    """A base backup and an archive bring back a moment; clients that saw later writes list again, others go on"""
     database = own_stack.database
     archive = f"{database.directory}/archive"
     stack_command("as_server", "mkdir", archive)

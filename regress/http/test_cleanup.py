@@ -86,7 +86,7 @@ def test_what_is_not_verified_stays(moved):
                          ("r-000004", "its copy is not the same document"), ("r-000007", "it was not imported")):
         assert f"shop/{name} stays: {reason}" in done.stderr
     assert moved.count(OPEN, "reports") == 1
-    # Imported again, they may go as well; what was deleted here needs a word of its own.
+    # Imported again, they may go as well; an object that was deleted here needs a flag of its own.
     load(moved)
     assert table(clean(moved, "--yes"), POLR, 1) == {"before": 5, "deleted": 4, "left": 1}
     assert left(moved) == ["r-000003"]

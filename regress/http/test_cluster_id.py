@@ -32,7 +32,7 @@ def test_unusable_kubeconfig(stack, apiserver, user, text):
 
 
 def test_wrong_ca(stack, apiserver):
-    """Whoever answers without the CA's certificate is not believed, and not told the token."""
+    """A server without a certificate of the CA is not believed, and does not get the token."""
     path = apiserver.kubeconfig(f"{stack.pki}/kubeconfig-wrong-ca", ca=f"{stack.pki}/ca.crt", token="secret-token")
     proxy = stack.proxy(ready=False, flags=["--cluster-id=", f"--authentication-kubeconfig={path}"])
     until(lambda: "the cluster's id is not known yet" in proxy.log_path.read_text(), 20, "the reason in the log")

@@ -1,4 +1,4 @@
-"""kube-reports-proxy cluster-id: the uid of kube-system, for whoever sets a database up."""
+"""kube-reports-proxy cluster-id: the uid of kube-system, for the setup of a database."""
 
 import subprocess
 

@@ -1,4 +1,4 @@
-"""The page for people: what it says follows from the documents, who sees what, and how a browser shows it."""
+"""The page for people: its values follow from the documents, its rows from grants; how a browser shows it."""
 
 import collections
 import datetime

@@ -35,7 +35,7 @@ UNION ALL SELECT t.typname || '|' || obj_description(t.oid, 'pg_type') FROM pg_t
     WHERE t.typnamespace = 'kube_reports'::regnamespace AND t.typcategory <> 'A' AND (c.oid IS NULL OR c.relkind = 'c')
 """
 
-# Pages for those who use the product; the others are about what is inside as well.
+# Pages for users; the other pages also describe the inside.
 USER_PAGES = ["README.md", *(f"docs/{name}.md"
                              for name in ("api", "howto", "operations", "analytics", "export", "aggregation"))]
 

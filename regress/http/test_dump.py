@@ -51,7 +51,7 @@ SELECT s FROM kube_reports_internal.score_daily s
     ORDER BY s.cluster_id, s.namespace, s.source, s.category, s.severity, s.day;
 """
 
-# Who may do what, and whose everything is.
+# Privileges and owners of all objects.
 RIGHTS = """
 SELECT DISTINCT p.oid::regprocedure::text, a.grantee::regrole::text, a.privilege_type
     FROM pg_proc p, aclexplode(p.proacl) a WHERE p.pronamespace IN ('kube_reports'::regnamespace,

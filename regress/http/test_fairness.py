@@ -123,7 +123,7 @@ def test_a_write_that_always_loses(own_stack, ns):
     api, path = proxy.api(), path_of(POLR, ns, "big")
     answer = api.request("POST", path_of(POLR, ns), {**report("big"), "scope": {"name": "x" * 300_000}}, seconds=120)
     assert answer.code == 201, answer
-    # Whoever changes the row between the decision and the lock: here, before each lock.
+    # Another writer changes the row between the decision and the lock: here, before each lock.
     database.psql("""
         CREATE TABLE public.others (n integer);
         CREATE OR REPLACE FUNCTION kube_reports_internal.lock_lane(lane integer) RETURNS void LANGUAGE plpgsql AS $$

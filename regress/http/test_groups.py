@@ -175,7 +175,7 @@ def test_register_with_api_services(served, apiserver, tmp_path):
             (command,) = (text for _, text in blocks_of(page) if contains in text)
             told = run(["bash", "-c", command], cwd=tmp_path, env=environment).err
             assert "leads to kube-reports/kube-reports already" in told, told
-        # A CRD of the group that is not registered would be lost: whoever registers the whole group registers it.
+        # A CRD of the group that is not registered would be lost: register it with the whole group.
         (extra,) = [one for one in trivy_crds() if one["spec"]["names"]["kind"] == "SbomReport"]
         apiserver.put(CRDS, json.loads(json.dumps(extra).replace("sbomreport", "newreport").replace("SbomR", "NewR")))
         assert "newreports.aquasecurity.github.io, which is not registered" in served.register(

@@ -16,7 +16,7 @@ from conftest import TOP, VERSION, Database, only_c
 # The script of the variant in SQL never runs as a superuser.
 pytestmark = only_c
 
-# Superuser rights for whoever made the function, if it runs with such rights; a trace in the session if it runs at all.
+# If the function runs with superuser rights, its owner gets them; if it runs at all, it leaves a trace in the session.
 PAYLOAD = """AS $payload$
 BEGIN
     PERFORM pg_catalog.set_config('mallory.ran', 'yes', false);

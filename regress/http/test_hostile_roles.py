@@ -123,7 +123,7 @@ def request(verb, **more):
 
 # ---- code of one role in a session of another ----
 
-# Who does what to what is the hostile role's; powerful sessions all of them.
+# All of these are sessions with rights, and each uses an object of the hostile role.
 OCCASIONS = {
     "ANALYZE by a superuser": ("postgres", "ANALYZE {role}.bait"),
     "ANALYZE by the owner of the database": ("kube_reports_owner", "ANALYZE {role}.bait"),
@@ -322,7 +322,7 @@ def test_administrator(store, statement):
 # ---- maintenance without more, which PostgreSQL 17 brought ----
 
 def test_maintainer(store):
-    """Nobody is given MAINTAIN; whoever has it from elsewhere runs no code but the owner's, and reads nothing"""
+    """No role gets MAINTAIN; a role that has it from elsewhere runs only the owner's code, and reads nothing"""
     if int(store.psql("SHOW server_version_num")) < 170000:
         pytest.skip("PostgreSQL before 17 has no such privilege")
     ours = "c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)"
@@ -346,7 +346,7 @@ def test_maintainer(store):
 # ---- the class ----
 
 def test_nobody_is_believed_by_session(store):
-    """session_user says who wrote, and decides nothing; what runs as the owner for others asks for a seal"""
+    """session_user only names the writer; functions that run as the owner for others ask for a seal"""
     names = store.psql("SELECT p.proname FROM pg_proc p WHERE p.pronamespace IN ('kube_reports'::regnamespace, "
                        "'kube_reports_internal'::regnamespace) AND p.prokind <> 'a'"
                        r" AND pg_get_functiondef(p.oid) ~* '\msession_user\M' ORDER BY 1").split()

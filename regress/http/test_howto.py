@@ -13,7 +13,7 @@ from conftest import KUBECTLS, TOP
 
 PAGE = (TOP / "docs" / "howto.md").read_text()
 CRD = json.loads((TOP / "regress" / "crds" / "vulnerabilityreports.aquasecurity.github.io.json").read_text())
-# Of a group of its own: other tests register Trivy's.
+# The type has a group of its own: other tests register Trivy's.
 GROUP = "howto.example.com"
 
 

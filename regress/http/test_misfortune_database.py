@@ -160,7 +160,7 @@ def processes_below(pid):
 def limit_files(database, size):
     """No process of a server writes files beyond that size, in bytes or unlimited."""
     server = int(pathlib.Path(f"{database.directory}/data/postmaster.pid").read_text(encoding="ascii").splitlines()[0])
-    # The postmaster first: whoever comes now has the limit.
+    # The postmaster first: sessions that begin now have the limit.
     for pid in processes_below(server):
         # It may be gone by now; only its own user may do it.
         run(["/bin/bash", STACK, "as_server", "prlimit", f"--pid={pid}", f"--fsize={size}:"], check=pid == server)

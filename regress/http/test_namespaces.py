@@ -186,7 +186,7 @@ def test_apply(kube, pair, ns):
     kube.create_namespace(ns)
     assert apply("a").code == 201
     kube.terminate_namespace(ns)
-    # A name of its own each time: what was created before the watches knew would be changed by the next apply.
+    # A new name each time: the next apply would change an object that was created before the watches knew.
     until(lambda: all(apply(f"b-{uuid.uuid4().hex}").code == 403 for _ in range(16)), 20, "the watches")
     assert apply("b").json == terminating(ns, "b")
     assert apply("a").code == 200
@@ -328,7 +328,7 @@ def test_made_again_while_every_proxy_was_down(kube, ns):
     api.create(POLR, report("new"), ns)
     assert api.names(POLR, ns) == ["new"]
     kube.empty(vanished)
-    # And again, without anybody who creates.
+    # And again, without a create.
     kube.stop_proxies()
     kube.delete_namespace(ns)
     kube.create_namespace(ns, clock=4)

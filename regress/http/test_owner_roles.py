@@ -17,7 +17,7 @@ def grants(database, role):
 
 @pytest.mark.parametrize("granted_by", ["kube_reports_owner", "postgres"])
 def test_an_administrator_is_dropped(module_stack, granted_by):
-    """Whoever granted, and whoever revokes: nothing stays that keeps the role from being dropped"""
+    """Whichever role granted or revokes: nothing stays that keeps the role from being dropped"""
     database = module_stack.database
     for revoked_by in ("postgres", "kube_reports_owner"):
         database.psql("CREATE ROLE dropped LOGIN", user="postgres")

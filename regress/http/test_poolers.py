@@ -83,7 +83,7 @@ def bouncer(own_stack):
         made.append(PgBouncer(own_stack.database, mode, **more))
         return made[-1]
     yield make
-    # Whoever is connected through it has lost the server by then.
+    # Clients that are connected through it have lost the server by then.
     own_stack.end_proxies()
     for pooler in made:
         pooler.remove()

@@ -51,7 +51,7 @@ def random_transaction(choice, clusters):
     def api_write():
         return random_write(choice, cluster, plural, (40, 40, 15, 0, 0))
 
-    # DML locks the store, the API a lane of it: whoever does both begins with the store.
+    # DML locks the store, the API one lane of it: a transaction that does both locks the store first.
     steps = [random_write(choice, cluster, plural, (40, 40, 15, 3, 2))]
     # Several writes wait in a circle when they store the same new texts in another order, unless nobody else writes.
     alone = "SELECT kube_reports.lock_writes()"

@@ -189,7 +189,7 @@ def test_time_is_up(module_stack, ns):
 
 
 def test_a_second_signal(module_stack, ns):
-    """LC-01: whoever insists is obeyed"""
+    """LC-01: a second signal ends the proxy at once"""
     proxy = module_stack.proxy(flags=["--shutdown-timeout=60s"])
     connection, _ = half_a_request(proxy, ns, "never")
     terminate(proxy)

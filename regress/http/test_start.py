@@ -1,4 +1,4 @@
-"""What a proxy tells whoever starts it: what is served, from where, and what is missing."""
+"""The log lines of the start: what is served, from where, and what is missing."""
 
 import json
 import os

@@ -318,7 +318,7 @@ def test_audit_id(api, ns):
 
 
 def test_access_log(own_stack, ns):
-    """AUD-01: who asked what, with which verb, and how it ended"""
+    """AUD-01: user, path, verb and code of a request"""
     own_stack.begin()
     proxy = own_stack.proxy(flags=["--v=1"])
     given = str(uuid.uuid4())

@@ -126,7 +126,7 @@ def test_update(site):
     # A built-in type is that of the new version.
     document = "/openapi/v3/apis/wgpolicyk8s.io/v1alpha2"
     until(lambda: b"Made up." in api.get(document).body, 20, "the new definition to be served")
-    # What is new can be used by whoever would have been granted it.
+    # New objects have the grants that a fresh installation gives.
     assert database.psql("SELECT count(*), min(sky) FROM kube_reports.outlook", user="kube_reports_reader") == "3|clear"
     assert database.psql("SELECT count(*) FROM kube_reports.cve('CVE-1', true)", user="kube_reports_reader") == "0"
     forecast = f"SELECT kube_reports_internal.api_forecast('{site.cluster}')"

@@ -56,7 +56,7 @@ def test_watchers_of_labels(api, watching, ns):
         return watching.watch(path, resourceVersion=start, labelSelector=f"group in ({','.join(groups)})")
 
     with watch_of("a") as of_a, watch_of("b") as of_b, watch_of("a", "b") as of_both:
-        # In turn, so that whoever were told of the others' would be told of them before its own.
+        # In turn, so that a watcher that gets an event of another watcher gets it before its own.
         for name, one in (("a", of_a), ("b", of_b)) * 2:
             created = api.create(POLR, report(name, labels={"group": name}), ns)
             changed = [api.patch(f"{path}/{name}", {"summary": {"pass": number}}).json for number in (7, 8)]
@@ -389,7 +389,7 @@ def test_version_too_old(api, watching, ns):
     """W-50: 200 and one ERROR event, as kube-apiserver answers: after an HTTP 410 some clients never list again"""
     status = expired(watching, path_of(POLR, ns), "1")
     assert status["message"].startswith("too old resource version: 1 (")
-    # The event's bytes, whole: a line of its own, nothing behind it.
+    # All bytes of the event: one line, and nothing behind it.
     answer = watching.get(path_of(POLR, ns), watch="true", resourceVersion="1")
     assert answer.code == 200 and answer.headers["content-type"] == "application/json"
     assert answer.body.endswith(b'"reason":"Expired","code":410}}\n') and answer.body.count(b"\n") == 1

@@ -547,7 +547,8 @@ def test_who_may(hooks):
 
 def test_nothing_is_skipped_by_an_open_transaction(hooks):
     """A failure that was logged first and commits last is sent, and what has a larger version waits for it"""
-    # What results share is stored once: who brings the same for the first time would wait for the open transaction.
+    # Values that results share are stored once.
+    # A second writer of the same new value would wait for the open transaction.
     hooks.put(None, "later", result("first-logged", "pass"), result("last-logged", "pass"))
     receiver = hooks.receiver()
     hooks.add(receiver)

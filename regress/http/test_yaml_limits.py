@@ -25,7 +25,7 @@ PATIENCE = 2.0
 
 @pytest.fixture(scope="module")
 def proxy(module_stack):
-    """One worker: whoever asks it while it reads a body asks the same loop.  Bodies may be large."""
+    """One worker: a request while it reads a body meets the same loop.  Bodies may be large."""
     module_stack.one = module_stack.proxy(flags=["--workers=1", f"--max-request-body-bytes={30 * MIB}"])
     return module_stack.one
 

@@ -43,7 +43,7 @@ END;
 COMMENT ON FUNCTION kube_reports_internal.labels_match(jsonb, text)
 	IS 'whether labels of a cluster match a Kubernetes label selector. Raises 22023 for a wrong selector';
 
----- who reads a view ----
+---- the reader of a view ----
 
 -- A grant stores the role's name, so that dumps keep it.  grant_reader() also grants the role USAGE directly.  A role
 -- without this privilege is another role of the same name, after DROP ROLE or RENAME.  The holder is null for a dropped
@@ -136,7 +136,7 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.warn_pending() IS 'warns whoever asks for results while some are missing';
 
----- who calls a search ----
+---- the caller of a search ----
 
 CREATE FUNCTION kube_reports_internal.caller_scope(role text, seal bytea,
 	OUT clusters integer[], OUT namespace_clusters integer[], OUT namespaces text[])

@@ -69,7 +69,7 @@ SELECT pg_catalog.format('GRANT CONNECT ON DATABASE %I TO %I', current_database(
 	FROM (VALUES (:'proxy'), (:'reader'), (:'admin')) wanted(role) WHERE role <> '' \gexec
 SELECT pg_catalog.format('ALTER ROLE %I SET statement_timeout = %L; ALTER ROLE %1$I SET jit = off', :'reader', '60s')
 	WHERE :'reader' <> '' \gexec
--- A reader who held the store's advisory locks would stop its writes.
+-- A reader that holds the store's advisory locks would stop writes to the store.
 SELECT pg_catalog.format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC; GRANT EXECUTE ON FUNCTION %s TO %I', f, f, role)
 	FROM (SELECT p.oid::regprocedure FROM pg_catalog.pg_proc p WHERE p.proname ~ '^pg_(try_)?advisory_') l(f),
 		(VALUES (:'owner'), (:'admin')) wanted(role) WHERE role <> '' \gexec
