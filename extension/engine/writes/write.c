@@ -4,8 +4,8 @@
  *	  Writes to one object: entry points, options, answers.
  *
  * An outcome is always complete: it is pending, or has a Status, or has an
- * object.  The verbs are in write_create.c, write_update.c and write_delete.c;
- * write_document.c handles documents.
+ * object.  The verbs are in write_create.c, write_update.c, write_patch.c and
+ * write_delete.c; write_document.c handles documents.
  *
  * Reference: k8s-conformance sections 6 to 8, 12 to 14.
  *

@@ -56,7 +56,7 @@ typedef struct WriteOptions
 	const JsonNode *version;
 } WriteOptions;
 
-/* A type of patch: one row of the table in write_update.c.  Without functions: server-side apply (write_apply.c). */
+/* A type of patch: one row of the table in write_patch.c.  Without functions: server-side apply (write_apply.c). */
 typedef struct PatchType
 {
 	const char *content_type;
@@ -139,6 +139,7 @@ extern FieldWrite write_fields(const Writing *writing);
 extern void write_set_system_fields(Writing *writing, JsonNode *document);
 extern bool write_check_create(Writing *writing, JsonNode *document);
 extern void write_update_object(Writing *writing, JsonNode *document, const OldObject *old);
+extern void write_update_owned(Writing *writing, JsonNode *document, const OldObject *old);
 extern void write_take_member(Arena *arena, JsonNode *object, const JsonNode *from, const char *key);
 extern JsonNode *write_versioned_copy(Writing *writing, const OldObject *old);
 extern bool write_conflict(Writing *writing, const char *why);
