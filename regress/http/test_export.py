@@ -161,6 +161,8 @@ def test_events_tell_what_happened(store):
                                                   ("text/csv", None, "text/csv; charset=utf-8; header=present"),
     ("text/html, text/csv;q=0.5, application/jsonl;q=0.4", None, "text/csv; charset=utf-8; header=present"),
     ("text/csv;q=0.2, application/x-ndjson;q=0.3", None, "application/x-ndjson"),
+    # An invalid q counts as 1, as in goautoneg.
+    ("application/x-ndjson;q=0.9, text/csv;q=many", None, "text/csv; charset=utf-8; header=present"),
                                                   ("text/csv", "jsonl", "application/x-ndjson"),
     ("", None, "application/x-ndjson"), (" ", None, "application/x-ndjson"),
                                                   ("", "csv", "text/csv; charset=utf-8; header=present"),
