@@ -17,6 +17,7 @@
 /*
  * Every target links the document engine, but none links the proxy's files.  This one needs no library.
  */
+#include "base/duration.c"
 #include "http/route.c"
 
 static void
