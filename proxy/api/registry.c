@@ -629,10 +629,11 @@ static bool
 clause_accepts(const MediaClause *clause, const Document *document, bool is_default, bool *yaml)
 {
 	JsonText	content_type = {document->content_type, strlen(document->content_type)};
-	MediaClause offered;
+	MediaClause offered = {.quality = 0};
 
-	take_media_clause(&content_type, &offered);
 	*yaml = false;
+	if (!take_media_clause(&content_type, &offered))
+		return false;
 	if (json_text_is(clause->type, "*/*") || json_text_is(clause->type, "application/*"))
 		return is_default && clause->as.len == 0;
 	if (!same_type(clause->g, offered.g) || !same_type(clause->v, offered.v) || !same_type(clause->as, offered.as))
