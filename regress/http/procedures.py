@@ -108,7 +108,8 @@ PROCEDURES = {
         "managed-by=kyverno": f"{MOVING_PAGE}::test_results_that_count_twice",
     },
     "docs/operations.md": {
-        "CALL kube_reports.unregister_cluster": f"{RUNBOOK}::test_remove_a_cluster",
+        "DROP OWNED BY kube_reports_proxy": f"{RUNBOOK}::test_remove_a_cluster",
+        "COPY kube_reports.arriving_row": "regress/http/test_move.py::test_a_cluster_moves",
         "ALTER EXTENSION kube_reports UPDATE": f"{UPDATE}::test_dump_into_its_own_version",
         "pg_restore -f -": f"{UPDATE}::test_dump_into_its_own_version",
         "pg_restore -j 4": f"{RUNBOOK}::test_dump_and_restore",

@@ -126,7 +126,7 @@ def test_remove_a_cluster(own):
     own.stop()
     # The copy that was restored has grants for the role.
     own.psql("DROP DATABASE IF EXISTS restored", "postgres")
-    own.psql(block("CALL kube_reports.unregister_cluster"), "reports")
+    own.psql(block("DROP OWNED BY kube_reports_proxy"), "reports")
     assert own.psql("SELECT count(*) FROM kube_reports.cluster", "reports") == "0"
     assert own.psql("SELECT count(*) FROM kube_reports.object", "reports") == "0"
     assert own.psql("SELECT count(*) FROM pg_roles WHERE rolname = 'kube_reports_proxy'", "reports") == "0"

@@ -15,7 +15,7 @@ SELECT c.oid::regclass AS without FROM pg_class c
 	ORDER BY 1;
 SELECT count(*) > 30 AS published, string_agg(format('%s', c.oid::regclass), ', ') AS tables FROM pg_class c
 	WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)
-		AND c.relkind IN ('r', 'p') AND NOT c.relispartition \gset
+		AND c.relkind IN ('r', 'p') AND c.relpersistence = 'p' AND NOT c.relispartition \gset
 SELECT :'published' AS published;
 CREATE PUBLICATION regress_all FOR TABLE :tables;
 

@@ -62,6 +62,7 @@ BEGIN
 	END IF;
 	PERFORM kube_reports_internal.lock_store_shared();
 	PERFORM kube_reports_internal.lock_lane(target.lane);
+	PERFORM kube_reports_internal.require_unheld(target.lane);
 	PERFORM kube_reports_internal.finish_pending(p.lane, p.namespace, p.name)
 		FROM kube_reports_internal.result_pending p
 		WHERE p.lane = target.lane AND p.namespace = begin_import.namespace AND p.name = begin_import.name

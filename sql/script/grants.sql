@@ -323,7 +323,7 @@ AS $$
 		FROM pg_class c
 		WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)
 			AND c.relkind IN ('r', 'p', 'v')
-			AND c.relname <> 'caller_secret'
+			AND c.relname NOT IN ('caller_secret', 'arriving_row', 'arriving_subject')
 	UNION ALL
 	SELECT 'SEQUENCE', c.oid::regclass::text, 'ALL' FROM pg_class c
 		WHERE c.relnamespace = 'kube_reports_internal'::regnamespace AND c.relkind = 'S'
@@ -337,7 +337,8 @@ AS $$
 				'grant_proxy', 'grant_reader', 'grant_cluster', 'grant_clusters', 'grant_namespace', 'grant_admin',
 					'revoke_reader', 'revoke_clusters', 'revoke_admin', 'add_reader', 'end_reader', 'limit_reader',
 				'add_sender', 'rotate_sender', 'remove_sender', 'store_credential', 'grant_ingest', 'revoke_ingest',
-				'unregister_cluster', 'mark_cluster', 'after_update', 'enable_text_search', 'prepare_subscriber')
+				'unregister_cluster', 'mark_cluster', 'after_update', 'enable_text_search', 'prepare_subscriber',
+				'send_cluster', 'receive_cluster', 'begin_arrival', 'receive_texts', 'receive_rows')
 $$;
 COMMENT ON FUNCTION kube_reports_internal.admin_objects() IS 'what administrators may use, as GRANT names it';
 

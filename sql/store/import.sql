@@ -263,6 +263,7 @@ BEGIN
 
 	PERFORM kube_reports_internal.lock_store_shared();
 	PERFORM kube_reports_internal.lock_lane(target.lane);
+	PERFORM kube_reports_internal.require_unheld(target.lane);
 	newest := kube_reports_internal.lane_version(target.lane);
 	written_at := kube_reports_internal.lane_time(target.lane);
 	PERFORM set_config('kube_reports_internal.api_write', 'on', true);

@@ -97,6 +97,10 @@ CREATE VIEW kube_reports.pending AS
 	UNION ALL
 	SELECT 'removal', c.uid, c.name, 1, NULL, 0, NULL FROM kube_reports.cluster c WHERE c.removing
 	UNION ALL
+	SELECT 'hold', c.uid, c.name, count(*), NULL, 0, NULL
+	FROM kube_reports_internal.lane l JOIN kube_reports.cluster c ON c.id = l.cluster_id WHERE l.held
+	GROUP BY c.uid, c.name
+	UNION ALL
 	SELECT 'garbage', NULL, NULL, count(*), NULL, 0, NULL FROM kube_reports_internal.garbage_sweep w WHERE w.hurry
 	HAVING count(*) > 0
 	UNION ALL
@@ -105,14 +109,14 @@ CREATE VIEW kube_reports.pending AS
 	SELECT 'update', NULL, NULL, 1, NULL, 0, NULL FROM kube_reports.status s WHERE s.update_pending;
 COMMENT ON VIEW kube_reports.pending
 	IS 'work that is still to be done: a row for each kind and cluster that has any. merges: groups of reports that '
-		'wait to be merged; failed: groups that are tried again. results: reports whose results follow later; failed: '
-		'their results were refused, and are tried again when the report is written, or within an hour. rebuilds: '
-		'types whose results are derived again; failed: as for results. imports: states of the past that wait for a '
-		'proxy''s upkeep; failed: they were refused, and are not tried again. reason: why one of the failed was '
-		'refused. counts: changes that are not folded yet; readers add them up. removal: the cluster is being '
-		'removed. garbage: tables that upkeep searches without a rest. restore, update: after_restore() or '
-		'after_update() has not run. oldest: since when the oldest of them waits; null: not known. Counting stops at '
-		'100000';
+		'wait to be merged; failed: groups that are tried again. results: reports whose results follow later; '
+		'failed: their results were refused, and are tried again when the report is written, or within an hour. '
+		'rebuilds: types whose results are derived again; failed: as for results. imports: states of the past that '
+		'wait for a proxy''s upkeep; failed: they were refused, and are not tried again. reason: why one of the '
+		'failed was refused. counts: changes that are not folded yet; readers add them up. removal: the cluster is '
+		'being removed. hold: types that hold_writes() keeps from being written. garbage: tables that upkeep '
+		'searches without a rest. restore, update: after_restore() or after_update() has not run. oldest: since when '
+		'the oldest of them waits; null: not known. Counting stops at 100000';
 
 CREATE FUNCTION kube_reports_internal.api_pending(cluster uuid,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),

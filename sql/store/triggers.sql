@@ -113,11 +113,12 @@ DECLARE
 	change_lane	integer;
 	restoring	boolean;
 	leaving		uuid;
+	held		boolean;
 BEGIN
 	-- A dump may load the row before its lane.
 	SELECT l.id, s.restore_pending OR l.id IS NOT NULL
-		AND l.store IS DISTINCT FROM s.identity, CASE WHEN c.removing THEN c.uid END
-		INTO change_lane, restoring, leaving
+		AND l.store IS DISTINCT FROM s.identity, CASE WHEN c.removing THEN c.uid END, l.held
+		INTO change_lane, restoring, leaving, held
 		FROM kube_reports_internal.store s
 			LEFT JOIN kube_reports_internal.lane l
 				ON (l.cluster_id, l.resource_type) = (coalesce(NEW.cluster_id, OLD.cluster_id),
@@ -148,6 +149,9 @@ BEGIN
 	END IF;
 	IF restoring THEN
 		PERFORM kube_reports_internal.refuse_restoring();
+	END IF;
+	IF held THEN
+		PERFORM kube_reports_internal.require_unheld(change_lane);
 	END IF;
 	IF TG_OP = 'DELETE' THEN
 		INSERT INTO kube_reports_internal.change (lane, version, operation, namespace, name, at, actor, old_version,

@@ -90,6 +90,7 @@ DECLARE
 	costly CONSTANT integer := kube_reports_internal.costly_bytes();
 	written_at	timestamptz;
 	newest		bigint;
+	held		boolean;
 	first_version bigint;
 	recorded	bigint;
 BEGIN
@@ -98,8 +99,13 @@ BEGIN
 		PERFORM kube_reports_internal.lock_store_shared();
 		PERFORM kube_reports_internal.lock_lane(commit_decided.lane);
 		-- Separate statements: they see what was written before the lock was granted.
-		SELECT max(c.version), kube_reports_internal.lane_time(commit_decided.lane) INTO newest, written_at
+		SELECT max(c.version), kube_reports_internal.lane_time(commit_decided.lane),
+				(SELECT l.held FROM kube_reports_internal.lane l WHERE l.id = commit_decided.lane)
+			INTO newest, written_at, held
 			FROM kube_reports_internal.change c WHERE c.lane = commit_decided.lane;
+		IF held THEN
+			PERFORM kube_reports_internal.require_unheld(commit_decided.lane);
+		END IF;
 		-- Between statements of DML in one transaction: record their changes now, so that nothing is recorded twice.
 		-- The setting is read here first: a call costs as much as some rows, and only DML gives it a value.
 		IF current_setting('kube_reports_internal.recorded', true) <> '' THEN

@@ -131,6 +131,7 @@ CREATE TABLE kube_reports_internal.lane (
 	floor		bigint NOT NULL CHECK (floor BETWEEN 1 AND 9007199254740991),
 	lost		int8multirange NOT NULL DEFAULT '{}',
 	store		uuid,
+	held		boolean NOT NULL DEFAULT false,
 	UNIQUE (cluster_id, resource_type)
 );
 COMMENT ON TABLE kube_reports_internal.lane IS 'one order of versions: the objects of one type in one cluster';
@@ -139,6 +140,7 @@ COMMENT ON COLUMN kube_reports_internal.lane.lost
 	IS 'versions that a failed server may have given and this log does not know';
 COMMENT ON COLUMN kube_reports_internal.lane.store
 	IS 'identity of the store that made the lane; another one''s: the row comes from a dump';
+COMMENT ON COLUMN kube_reports_internal.lane.held IS 'nothing is written to the lane for now: see hold_writes()';
 
 CREATE TABLE kube_reports.object (
 	cluster_id	integer NOT NULL,

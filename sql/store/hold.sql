@@ -1,0 +1,56 @@
+-- hold.sql
+--	  Holding the writes of a cluster, for the time in which it moves to
+--	  another database.
+--
+-- A held lane is refused by every writer behind the lane's lock: the API, DML,
+-- imports, merges and sweeps.  Reads, watches and the derivation of results go
+-- on.
+
+CREATE FUNCTION kube_reports_internal.require_unheld(lane integer) RETURNS void
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	held		uuid := (SELECT c.uid FROM kube_reports_internal.lane l
+		JOIN kube_reports.cluster c ON c.id = l.cluster_id WHERE l.id = require_unheld.lane AND l.held);
+BEGIN
+	IF held IS NOT NULL THEN
+		RAISE EXCEPTION 'writes of cluster % are held', held
+			USING ERRCODE = 'lock_not_available', DETAIL = 'The cluster is moving to another database.',
+				HINT = format('If it is not, let them go on: SELECT kube_reports.release_writes(%L)', held);
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.require_unheld(integer)
+	IS 'nothing, unless writes of the lane are held. Raises 55P03 then, which the API answers with 503';
+
+CREATE FUNCTION kube_reports.hold_writes(cluster uuid) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	known		integer := kube_reports_internal.known_cluster(cluster);
+BEGIN
+	PERFORM kube_reports_internal.require_read_committed();
+	-- Wait for every write in progress.
+	PERFORM kube_reports_internal.lock_store();
+	UPDATE kube_reports_internal.lane l SET held = true WHERE l.cluster_id = known AND NOT l.held;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.hold_writes(uuid)
+	IS 'refuses every write of a cluster until release_writes(): the API answers 503 with Retry-After, SQL gets 55P03. '
+		'Reads and watches go on, and other clusters are not concerned. Raises 42704 for an unknown cluster';
+
+CREATE FUNCTION kube_reports.release_writes(cluster uuid) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	known		integer := kube_reports_internal.known_cluster(cluster);
+BEGIN
+	UPDATE kube_reports_internal.lane l SET held = false WHERE l.cluster_id = known AND l.held;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.release_writes(uuid)
+	IS 'lets a cluster be written again after hold_writes(). Do not call it after the cluster was received by another '
+		'database: both would then give versions. Raises 42704 for an unknown cluster';
