@@ -27,11 +27,13 @@
 #define HASH_BYTES 32
 
 void
-import_batch_begin(ImportBatch *batch, const ReportStore *store, const ReportKind *kind, bool overwrite)
+import_batch_begin(ImportBatch *batch, const ReportStore *store, const ReportKind *kind, const char *source,
+				   bool overwrite)
 {
 	memset(batch, 0, sizeof(*batch));
 	batch->store = store;
 	batch->kind = kind;
+	batch->source = source;
 	batch->overwrite = overwrite;
 	arena_init(&batch->arena);
 	progress_begin(&batch->progress, kind->name);
@@ -225,7 +227,7 @@ send_items(ImportBatch *batch, ImportItem *items, size_t count)
 	JsonText	versions[IMPORT_BATCH_OBJECTS];
 	JsonText	metadatas[IMPORT_BATCH_OBJECTS];
 	JsonText	bodies[IMPORT_BATCH_OBJECTS];
-	PgParameter parameters[8];
+	PgParameter parameters[9];
 	PgFailure	failure;
 	PgRows	   *rows;
 
@@ -240,9 +242,10 @@ send_items(ImportBatch *batch, ImportItem *items, size_t count)
 	parameters[5] = (PgParameter) {.items = metadatas, .count = count};
 	parameters[6] = (PgParameter) {.items = bodies, .count = count};
 	parameters[7] = (PgParameter) {.text = batch->overwrite ? "true" : "false"};
+	parameters[8] = (PgParameter) {.text = batch->source};
 	rows = pg_session_query(batch->store->session, arena,
 							"SELECT i.position, i.outcome, i.reason FROM kube_reports_internal.api_import("
-							REPORT_STORE_TYPE ", $5, $6, $7, $8::boolean) i", parameters, 8, &failure);
+							REPORT_STORE_TYPE ", $5, $6, $7, $8::boolean, source => $9) i", parameters, 9, &failure);
 	if (rows == NULL && count > 1 && failure.sqlstate[0] != '\0')
 	{
 		for (size_t i = 0; i < count; i++)

@@ -45,6 +45,7 @@ typedef struct ImportBatch
 {
 	const ReportStore *store;
 	const ReportKind *kind;
+	const char *source;			/* of api_import() */
 	bool		overwrite;
 	ImportCounts counts;
 	Progress	progress;
@@ -55,7 +56,8 @@ typedef struct ImportBatch
 	size_t		bytes;
 } ImportBatch;
 
-extern void import_batch_begin(ImportBatch *batch, const ReportStore *store, const ReportKind *kind, bool overwrite);
+extern void import_batch_begin(ImportBatch *batch, const ReportStore *store, const ReportKind *kind, const char *source,
+							   bool overwrite);
 
 /* Adds an object and changes its tree.  If the database cannot be written to, prints an error and returns false. */
 extern bool import_batch_add(ImportBatch *batch, Arena *arena, JsonNode *document);

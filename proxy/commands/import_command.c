@@ -95,18 +95,20 @@ database_time(Import *import)
 static bool
 look_for_gone(Import *import, ImportBatch *batch, const char *since)
 {
-	PgParameter parameters[6];
+	PgParameter parameters[7];
 	PgFailure	failure;
 	size_t		found;
 
 	report_store_name(&import->store, batch->kind, parameters);
 	parameters[4] = (PgParameter) {.text = since};
 	parameters[5] = (PgParameter) {.text = options.prune ? "true" : "false"};
+	parameters[6] = (PgParameter) {.text = batch->source};
 	do
 	{
 		PgRows	   *rows = pg_session_query(import->store.session, &import->arena,
 											"SELECT kube_reports_internal.api_import_stale(" REPORT_STORE_TYPE
-											", $5::timestamptz, $6::boolean, " PRUNE_STEP ")", parameters, 6, &failure);
+											", $5::timestamptz, $6::boolean, " PRUNE_STEP ", source => $7)",
+											parameters, 7, &failure);
 
 		if (rows == NULL)
 		{
@@ -158,7 +160,8 @@ import_kind(Import *import, const ReportKind *kind, ImportCounts *counts, Import
 
 	if (batch == NULL)
 		abort();
-	import_batch_begin(batch, &import->store, kind, options.overwrite);
+	import_batch_begin(batch, &import->store, kind, import->source != NULL ? "reports-server" : "cluster",
+					   options.overwrite);
 	*end = import->source != NULL ? import_from_reports_server(batch, import->source, options.page_size) :
 		import_from_cluster(batch, import->kube, options.version, options.page_size);
 	if (*end == IMPORT_WHOLE && since != NULL && !look_for_gone(import, batch, since))

@@ -440,6 +440,22 @@ def test_from_reports_server(cluster, server_database):
     assert done.returncode == 0 and table(done, "clusterpolicyreports.wgpolicyk8s.io")["unchanged"] == 1, done.stderr
 
 
+def test_each_source_prunes_its_copies(cluster, server_database):
+    """--prune deletes what the source of this run no longer has, and no copy that came from another source"""
+    rows = [{**report(number), "apiVersion": "wgpolicyk8s.io/v1alpha2"} for number in range(3)]
+    cluster.database.psql("".join(put(cluster, "policyreports", row) for row in rows), user="postgres",
+                          database=server_database)
+    from_server(cluster, server_database)
+    cluster.add(WG, "policyreports", report(10))
+    cluster.add(WG, "policyreports", report(11))
+    assert table(load(cluster, "--prune"), "policyreports.wgpolicyk8s.io") == {"read": 2, "imported": 2, "verified": 2}
+    cluster.database.psql("DELETE FROM policyreports WHERE name = 'r-000001'", user="postgres",
+                          database=server_database)
+    assert table(from_server(cluster, server_database, "--prune"), "policyreports.wgpolicyk8s.io") == {
+        "read": 2, "unchanged": 2, "verified": 2, "gone": 1}
+    assert {key[3] for key in stored(cluster)} == {"r-000000", "r-000002", "r-000010", "r-000011"}
+
+
 def test_not_a_reports_server(cluster, server_database):
     """Another database, another cluster's, none at all, one that lacks newer tables."""
     assert "has no tables of a reports-server" in from_server(cluster, "postgres", code=1).stderr

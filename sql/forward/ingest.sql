@@ -184,7 +184,7 @@ BEGIN
 							FILTER (WHERE i.outcome NOT IN ('imported', 'updated', 'unchanged')), '{}')
 					INTO found, refusals
 					FROM kube_reports_internal.api_import(cluster, part."group", part.version, part.plural,
-						part.versions, part.metadatas, part.bodies, true) i;
+						part.versions, part.metadatas, part.bodies, true, source => 'sender') i;
 			END IF;
 			changed := changed + found;
 		END LOOP;

@@ -151,7 +151,7 @@ BEGIN
 	SELECT min(i.reason) FILTER (WHERE i.outcome NOT IN ('imported', 'updated', 'unchanged')),
 			count(*) FILTER (WHERE i.outcome <> 'unchanged') INTO refused, stored
 		FROM kube_reports_internal.api_import(cluster, "group", version, resource, source_versions, metadatas, bodies,
-			true) i;
+			true, source => 'sender') i;
 	IF refused IS NOT NULL THEN
 		RAISE EXCEPTION 'a report of forwarded results is refused: %', refused USING ERRCODE = 'KR400';
 	END IF;

@@ -98,7 +98,8 @@ COMMENT ON FUNCTION kube_reports_internal.import_actor()
 
 CREATE FUNCTION kube_reports_internal.import_object(lane integer, cluster_id integer, type_id integer,
 	written_at timestamptz,
-		item kube_reports_internal.importing, source_version text, overwrite boolean, OUT outcome text, OUT reason text)
+		item kube_reports_internal.importing, source_version text, overwrite boolean, source text,
+		OUT outcome text, OUT reason text)
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 -- A session keeps these plans, perhaps from when the tables were empty: force index scans.
@@ -171,20 +172,22 @@ BEGIN
 	END IF;
 
 	IF outcome IN ('imported', 'updated', 'unchanged') THEN
-		INSERT INTO kube_reports_internal.imported AS i (lane, namespace, name, uid, source_version, version, seen_at)
+		INSERT INTO kube_reports_internal.imported AS i (lane, namespace, name, uid, source_version, version, seen_at,
+				source)
 			VALUES (import_object.lane, item.namespace, item.name, item.uid, import_object.source_version, given,
-				written_at)
+				written_at, import_object.source)
 			ON CONFLICT ON CONSTRAINT imported_pkey DO UPDATE SET uid = excluded.uid,
 				source_version = excluded.source_version,
-				version = excluded.version, verified = false, seen_at = excluded.seen_at;
+				version = excluded.version, verified = false, seen_at = excluded.seen_at, source = excluded.source;
 	ELSIF known.uid IS NOT NULL THEN
 		UPDATE kube_reports_internal.imported i SET seen_at = written_at
-			WHERE i.lane = import_object.lane AND i.namespace = item.namespace AND i.name = item.name;
+			WHERE i.lane = import_object.lane AND i.namespace = item.namespace AND i.name = item.name
+				AND i.source = import_object.source;
 	END IF;
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.import_object(integer, integer, integer, timestamptz,
-	kube_reports_internal.importing, text, boolean)
+	kube_reports_internal.importing, text, boolean, text)
 	IS 'stores one object that is imported, unless it is the same here or newer; the caller holds the lane''s lock. '
 		'outcome: imported, updated, unchanged, kept (the object here is newer), refused';
 
@@ -237,6 +240,7 @@ COMMENT ON FUNCTION kube_reports_internal.import_derive(integer, boolean, boolea
 CREATE FUNCTION kube_reports_internal.api_import(cluster uuid, "group" text, version text, resource text,
 		source_versions text[], metadatas text[], bodies text[], overwrite boolean,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
+		source text DEFAULT 'cluster',
 		OUT "position" integer, OUT outcome text, OUT reason text)
 	RETURNS SETOF record
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -271,7 +275,7 @@ BEGIN
 		"position" := n;
 		SELECT i.outcome, i.reason INTO outcome, reason FROM kube_reports_internal.import_object(target.lane,
 			target.cluster_id,
-			target.type_id, written_at, items[n], source_versions[n], overwrite) i;
+			target.type_id, written_at, items[n], source_versions[n], overwrite, source) i;
 		RETURN NEXT;
 	END LOOP;
 	PERFORM set_config('kube_reports_internal.api_write', '', true);
@@ -285,10 +289,10 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_import(uuid, text, text, text, text[], text[], text[], boolean,
-	kube_reports_internal.caller)
+	kube_reports_internal.caller, text)
 	IS 'stores a batch of objects of one type as they are elsewhere, each with its resourceVersion there, its '
 		'metadata without it and the rest of its document. One row for each, see import_object(); one that is refused '
-		'stops no other. overwrite: also what was changed or deleted here';
+		'stops no other. overwrite: also what was changed or deleted here. source: cluster, reports-server or sender';
 
 -- Called in a transaction of its own, after the transaction of api_import(), to compare the committed objects.
 CREATE FUNCTION kube_reports_internal.api_import_verify(cluster uuid, "group" text, version text, resource text,
@@ -332,7 +336,8 @@ COMMENT ON FUNCTION kube_reports_internal.api_import_verify(uuid, text, text, te
 
 CREATE FUNCTION kube_reports_internal.api_import_stale(cluster uuid, "group" text, version text, resource text,
 		seen_before timestamptz, remove boolean, max_rows integer,
-		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller()) RETURNS bigint
+		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
+		source text DEFAULT 'cluster') RETURNS bigint
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET jit = off
@@ -351,7 +356,7 @@ BEGIN
 		RETURN (SELECT count(*) FROM kube_reports_internal.imported i
 			JOIN kube_reports.object o ON o.cluster_id = target.cluster_id AND o.resource_type = target.type_id
 				AND o.namespace = i.namespace AND o.name = i.name AND o.version = i.version
-			WHERE i.lane = target.lane AND i.seen_at < seen_before);
+			WHERE i.lane = target.lane AND i.source = api_import_stale.source AND i.seen_at < seen_before);
 	END IF;
 	PERFORM kube_reports_internal.lock_store_shared();
 	PERFORM kube_reports_internal.lock_lane(target.lane);
@@ -362,7 +367,7 @@ BEGIN
 		SELECT i.namespace, i.name FROM kube_reports_internal.imported i
 			JOIN kube_reports.object o ON o.cluster_id = target.cluster_id AND o.resource_type = target.type_id
 				AND o.namespace = i.namespace AND o.name = i.name AND o.version = i.version
-			WHERE i.lane = target.lane AND i.seen_at < seen_before
+			WHERE i.lane = target.lane AND i.source = api_import_stale.source AND i.seen_at < seen_before
 			ORDER BY i.namespace, i.name LIMIT max_rows
 	), removed AS MATERIALIZED (
 		SELECT kube_reports_internal.import_removal(target.lane, target.cluster_id, target.type_id, written_at,
@@ -379,8 +384,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_import_stale(uuid, text, text, text, timestamptz, boolean, integer,
-	kube_reports_internal.caller)
-	IS 'how many copies nobody has changed here that were not seen at the source since a time: they are gone there. '
+	kube_reports_internal.caller, text)
+	IS 'how many copies of a source that nobody has changed here were not seen there since a time: they are gone. '
 		'remove: deletes the next of them here, at most max_rows';
 
 CREATE FUNCTION kube_reports_internal.api_cleanup(cluster uuid, "group" text, version text, resource text,
@@ -408,7 +413,7 @@ BEGIN
 				WHERE o.cluster_id = target.cluster_id AND o.resource_type = target.type_id
 					AND o.namespace = w.namespace AND o.name = w.name LIMIT 1) o ON true
 			CROSS JOIN LATERAL (SELECT CASE
-				WHEN i.uid IS NULL OR i.uid::text <> w.uid THEN 'it was not imported'
+				WHEN i.uid IS NULL OR i.uid::text <> w.uid OR i.source <> 'cluster' THEN 'it was not imported'
 				WHEN i.source_version <> w.source_version THEN 'it has changed since it was imported'
 				WHEN NOT i.verified THEN 'its copy is not the same document'
 				WHEN o.version < i.version THEN 'its copy is older than the imported one'

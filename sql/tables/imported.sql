@@ -14,6 +14,7 @@ CREATE TABLE kube_reports_internal.imported (
 	version		bigint NOT NULL,
 	verified	boolean NOT NULL DEFAULT false,
 	seen_at		timestamptz NOT NULL,
+	source		text NOT NULL,
 	PRIMARY KEY (lane, namespace, name)
 );
 COMMENT ON TABLE kube_reports_internal.imported
@@ -25,6 +26,8 @@ COMMENT ON COLUMN kube_reports_internal.imported.version
 COMMENT ON COLUMN kube_reports_internal.imported.verified
 	IS 'the stored document was read again after its commit, and was the document that was copied';
 COMMENT ON COLUMN kube_reports_internal.imported.seen_at IS 'when the object was last seen where it came from';
+COMMENT ON COLUMN kube_reports_internal.imported.source
+	IS 'where the copy came from: cluster, reports-server or sender. Only a run that reads this source may delete it';
 
 ---- states of the past ----
 
