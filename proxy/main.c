@@ -57,6 +57,7 @@
 #include "http/tls.h"
 #include "commands/command.h"
 #include "db/pg.h"
+#include "db/pg_environment.h"
 #include "upkeep/upkeep.h"
 
 /* free() returns larger allocations to the system. */
@@ -593,6 +594,7 @@ main(int argc, char **argv)
 	int			code;
 
 	kube_json_start();
+	pg_environment_start();
 	/* An argument that is not a flag is a command. */
 	if (argc > 1 && argv[1][0] != '-')
 		return command_run("kube-reports-proxy", commands, argc, argv);

@@ -297,6 +297,9 @@ def test_bundled(tmp_path_factory, server):
             job = Pod(objects, directory, setup, "setup")
             # The Service's name leads to this machine; its certificate is verified by that name.
             job.environment["SETUP_DATABASE"] += f" port={port} hostaddr=127.0.0.1"
+            # As a Secret that was made from a file would give them.
+            job.environment["PGPASSWORD"] += "\r\n"
+            job.environment["PROXY_PASSWORD"] += "\n"
             with open(directory / "setup.log", "wb") as log:
                 started.append(job.start(log))
                 code = started[-1].wait(120)

@@ -83,3 +83,11 @@ def test_standby_has_its_own(asking):
     before = refused()
     stack.proxy(connection=string, flags=flags)
     assert refused() == before
+
+
+def test_line_end_of_a_secret(asking):
+    """A Secret that was made from a file ends with a line end, which the environment brings along"""
+    stack, _ = asking
+    string = stack.database.connection("kube_reports_proxy")
+    proxy = stack.proxy(connection=string, environment={"PGPASSWORD": "first\r\n", "PGSSLMODE": "prefer\n"})
+    until(lambda: proxy.api().get("/apis/wgpolicyk8s.io/v1alpha2/policyreports").code == 200, 20, "a list")
