@@ -18,7 +18,9 @@ SELECT count(kube_reports.register_crd(pg_temp.crd(k."group", lower(k.kind) || '
 		('aquasecurity.github.io', 'RbacAssessmentReport'),
 		('aquasecurity.github.io', 'InfraAssessmentReport'), ('aquasecurity.github.io', 'VulnerabilityReport'),
 			('aquasecurity.github.io', 'ExposedSecretReport'), ('aquasecurity.github.io', 'ClusterComplianceReport'),
-			('compliance.openshift.io', 'ComplianceRemediation'), ('example.com', 'Finding')) k("group", kind);
+			('compliance.openshift.io', 'ComplianceRemediation'), ('example.com', 'Finding'),
+			('spdx.softwarecomposition.kubescape.io', 'WorkloadConfigurationScan'),
+			('spdx.softwarecomposition.kubescape.io', 'VulnerabilityManifest')) k("group", kind);
 
 ---- sources ----
 SELECT d.kind, r.source, r.policy, r.status
@@ -128,6 +130,48 @@ SELECT d.what, r.source, r.policy, r.rule, r.category, r.severity, r.status, r.n
 			'spec', '{"compliance": {"title": "NSA, CISA Hardening"}}'::jsonb,
 			'status', d.status || '{"updateTimestamp": "2024-01-01T00:00:00Z"}')::kube_reports.report) r
 	ORDER BY d.what DESC, r."position";
+
+---- results by their names, and those of Kubescape ----
+SELECT r."position", r.source, r.policy, r.severity, r.status, r.native_status, r.message, r.kind, r.namespace, r.name,
+		r.properties
+	FROM (VALUES
+		(1, '{"C-0016": {"controlID": "C-0016", "name": "Allow privilege escalation",
+			"severity": {"severity": "Medium", "scoreFactor": 6},
+			"status": {"status": "failed", "subStatus": "", "info": ""},
+			"rules": [{"name": "rule", "paths": [{"failedPath": "spec.template", "fixPath": "", "fixPathValue": ""}]}]},
+		"C-0017": {"controlID": "C-0017", "name": "Immutable file system",
+			"severity": {"severity": "Low", "scoreFactor": 3}, "status": {"status": "passed"}, "rules": []},
+		"C-0001": {"controlID": "C-0001", "name": "Registries", "severity": {"severity": "High", "scoreFactor": 7},
+			"status": {"status": "skipped", "subStatus": "configuration", "info": "lists are empty"}}}'::jsonb),
+		(2, '{"C-0088": {"controlID": "C-0088", "name": "RBAC", "status": {"status": "failed"}}}'),
+		(3, '{}'), (4, 'null')) d(number, controls),
+		LATERAL kube_reports.results(jsonb_build_object('apiVersion', 'spdx.softwarecomposition.kubescape.io/v1alpha1',
+			'kind', 'WorkloadConfigurationScan', 'metadata',
+			'{"name": "deployment-web", "namespace": "shop", "labels": {
+				"kubescape.io/workload-kind": "Deployment", "kubescape.io/workload-name": "web",
+				"kubescape.io/workload-namespace": "shop"}}'::jsonb,
+			'spec', jsonb_build_object('controls', d.controls))::kube_reports.report) r
+	ORDER BY d.number, r.policy;
+SELECT d.number, r.source, r.policy, r.severity, r.status, r.score, r.kind, r.namespace, r.name, r.properties
+	FROM (VALUES
+		(1, '{"annotations": {"kubescape.io/image-tag": "shop/web:1"}}'::jsonb),
+		(2, '{"labels": {"kubescape.io/context": "filtered", "kubescape.io/workload-kind": "Deployment",
+			"kubescape.io/workload-name": "web", "kubescape.io/workload-namespace": "shop"}}')) d(number, metadata),
+		LATERAL kube_reports.results(jsonb_build_object('apiVersion', 'spdx.softwarecomposition.kubescape.io/v1alpha1',
+			'kind', 'VulnerabilityManifest', 'metadata', d.metadata || '{"name": "m", "namespace": "kubescape"}',
+			'spec', '{"payload": {"matches": [
+				{"vulnerability": {"id": "CVE-2026-0001", "severity": "Critical", "dataSource": "https://nvd.example",
+					"cvss": [{"version": "2.0", "metrics": {"baseScore": 10}},
+						{"version": "3.1", "metrics": {"baseScore": 9.8}}],
+					"fix": {"versions": ["3.0.2"], "state": "fixed"}},
+					"artifact": {"name": "openssl", "version": "3.0.1", "type": "deb",
+						"purl": "pkg:deb/openssl@3.0.1"}},
+				{"vulnerability": {"id": "CVE-2026-0002", "severity": "Negligible", "cvss": [],
+					"fix": {"versions": [], "state": "not-fixed"}},
+					"relatedVulnerabilities": [{"id": "CVE-2026-0002", "cvss": [{"version": "3.1",
+						"metrics": {"baseScore": 3.1}}]}],
+					"artifact": {"name": "bash", "version": "5.2", "type": "deb"}}]}}'::jsonb)::kube_reports.report) r
+	ORDER BY d.number, r.policy;
 
 ---- what a mapping may not say ----
 SELECT kube_reports.set_results_mapping('findings.example.com',

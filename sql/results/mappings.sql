@@ -299,6 +299,73 @@ CREATE VIEW kube_reports_internal.known_mapping AS
 			"namespace": "$.metadata.namespace", "name": "$.metadata.ownerReferences[0].name",
 			"uid": "$.metadata.ownerReferences[0].uid"}
 	]
+}$mapping$)) m(mapping)
+	UNION ALL
+	-- Kubescape: controls of a workload, by their ids.
+	SELECT t."group", t.plural, 'current', m.mapping::kube_reports.report
+	FROM (VALUES
+		('spdx.softwarecomposition.kubescape.io', 'workloadconfigurationscans')) t("group", plural),
+		(VALUES ($mapping${
+	"list": "$.spec.controls.*",
+	"source": {"value": "Kubescape"},
+	"policy": ".controlID",
+	"severity": ".severity.severity",
+	"status": {"path": ".status.status", "map": {"passed": "pass", "failed": "fail", "skipped": "skip",
+		"irrelevant": "skip", "": "skip"}},
+	"message": [".status.info", ".name"],
+	"properties": {
+		"title": ".name",
+		"subStatus": ".status.subStatus",
+		"scoreFactor": ".severity.scoreFactor",
+		"failedPath": ".rules[*].paths[*].failedPath",
+		"fixPath": ".rules[*].paths[*].fixPath"
+	},
+	"time": "$.metadata.creationTimestamp",
+	"subjects": [
+		{"kind": "$.metadata.labels.kubescape\\.io/workload-kind",
+			"namespace": ["$.metadata.labels.kubescape\\.io/workload-namespace", "$.metadata.namespace"],
+			"name": "$.metadata.labels.kubescape\\.io/workload-name"}
+	]
+}$mapping$)) m(mapping)
+	UNION ALL
+	-- Kubescape: vulnerabilities of an image, as Grype finds them; or those of what a workload has loaded, which are
+	-- among the former and have a source of their own.
+	SELECT t."group", t.plural, 'current', m.mapping::kube_reports.report
+	FROM (VALUES
+		('spdx.softwarecomposition.kubescape.io', 'vulnerabilitymanifests')) t("group", plural),
+		(VALUES ($mapping${
+	"list": "$.spec.payload.matches",
+	"source": [{"path": "$.metadata.labels.kubescape\\.io/context",
+		"map": {"filtered": "Kubescape Relevant Vulnerability"}, "otherwise": "Kubescape Vulnerability"},
+		{"value": "Kubescape Vulnerability"}],
+	"policy": ".vulnerability.id",
+	"category": {"value": "Vulnerability Scan"},
+	"severity": {"path": ".vulnerability.severity", "map": {"Negligible": "info"}},
+	"status": {"value": "fail"},
+	"score": [".vulnerability.cvss[?(@.version==\"3.1\")].metrics.baseScore",
+		".vulnerability.cvss[?(@.version==\"3.0\")].metrics.baseScore",
+		".vulnerability.cvss[?(@.version==\"4.0\")].metrics.baseScore",
+		".relatedVulnerabilities[*].cvss[?(@.version==\"3.1\")].metrics.baseScore"],
+	"message": ".vulnerability.description",
+	"properties": {
+		"resource": ".artifact.name",
+		"installedVersion": ".artifact.version",
+		"fixedVersion": ".vulnerability.fix.versions[0]",
+		"fixState": ".vulnerability.fix.state",
+		"primaryLink": ".vulnerability.dataSource",
+		"packageType": ".artifact.type",
+		"packagePURL": ".artifact.purl",
+		"image": "$.metadata.annotations.kubescape\\.io/image-tag",
+		"imageID": "$.metadata.annotations.kubescape\\.io/image-id"
+	},
+	"time": "$.metadata.creationTimestamp",
+	"key": [".artifact.name", ".artifact.version", ".artifact.locations[0].path"],
+	"subjects": [
+		{"kind": "$.metadata.labels.kubescape\\.io/workload-kind",
+			"namespace": ["$.metadata.labels.kubescape\\.io/workload-namespace", "$.metadata.namespace"],
+			"name": "$.metadata.labels.kubescape\\.io/workload-name"},
+		{"kind": {"value": "Image"}, "name": ["$.metadata.annotations.kubescape\\.io/image-tag", "$.metadata.name"]}
+	]
 }$mapping$)) m(mapping);
 COMMENT ON VIEW kube_reports_internal.known_mapping IS 'results and mappings of types that need not be told where '
 		'their results stand; changes with the version of the extension';

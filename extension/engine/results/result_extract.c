@@ -501,8 +501,8 @@ read_result(Extraction *extraction, const Place *place, size_t position)
 }
 
 /*
- * The results of place->document: the elements of an array, or one object with a policy.  An empty object in place of
- * a list is no result.
+ * The results of place->document: the elements of an array, one object with a policy, or the objects that a path with
+ * a wildcard selects, such as the members of an object.  An empty object in place of a list is no result.
  */
 static const JsonNode *const *
 result_nodes(Arena *arena, const ResultMapping *mapping, const Place *place, size_t *count)
@@ -510,8 +510,16 @@ result_nodes(Arena *arena, const ResultMapping *mapping, const Place *place, siz
 	*count = 0;
 	for (const ResultSource *source = mapping->list; source != NULL; source = source->next)
 	{
-		const JsonNode *node = source_node(arena, source, place);
+		const JsonNode *const *selected = &place->document;
+		const JsonNode *node;
 
+		*count = source->scope == SCOPE_DOCUMENT ? 1 : 0;
+		if (*count == 1 && source->path != NULL)
+			selected = jsonpath_all(arena, source->path, place->document, count);
+		if (*count > 1)
+			return selected;
+		node = *count == 1 ? selected[0] : NULL;
+		*count = 0;
 		if (node != NULL && node->kind == JSON_KIND_ARRAY)
 		{
 			*count = node->u.array.count;

@@ -88,6 +88,17 @@ jsonpath_first(Arena *arena, const JsonPathStep *path, const JsonNode *document)
 	return result.items[0];
 }
 
+const JsonNode *const *
+jsonpath_all(Arena *arena, const JsonPathStep *path, const JsonNode *document, size_t *count)
+{
+	NodeList	result = {0};
+
+	if (!evaluate(arena, path, document, &result))
+		result.count = 0;
+	*count = result.count;
+	return result.items;
+}
+
 /*
  * Parsing
  */

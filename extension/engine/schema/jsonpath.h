@@ -63,4 +63,8 @@ struct JsonPathStep
 /* The first node that the path selects; NULL when the path selects none or fails on this document. */
 extern const JsonNode *jsonpath_first(Arena *arena, const JsonPathStep *path, const JsonNode *document);
 
+/* All nodes that the path selects, in their order; none when it fails on this document. */
+extern const JsonNode *const *jsonpath_all(Arena *arena, const JsonPathStep *path, const JsonNode *document,
+										   size_t *count);
+
 #endif							/* JSONPATH_H */
