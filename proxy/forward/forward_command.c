@@ -37,6 +37,9 @@
 #define LOOK_MS 200
 #define EVENT_MS (5 * 60 * 1000)
 
+/* A kube-apiserver that has just started refuses everybody for some seconds.  One a second. */
+#define REFUSED_ATTEMPTS 20
+
 static struct
 {
 	const char *to;
@@ -209,7 +212,15 @@ kind_name(Asker *asker, Arena *arena, const char *type, const char **why)
 		return NULL;
 	}
 	question.path = arena_printf(arena, "/apis/%s", dot + 1);
-	document = ask_document(asker, arena, &question, &got);
+	for (int attempts = REFUSED_ATTEMPTS;; attempts--)
+	{
+		document = ask_document(asker, arena, &question, &got);
+		if (document != NULL || attempts <= 1 || (got.status != 401 && got.status != 403))
+			break;
+		if (attempts == REFUSED_ATTEMPTS)
+			log_line(LOG_WARNING, "%s; this is asked again for %d seconds", got.why, REFUSED_ATTEMPTS);
+		sleep(1);
+	}
 	if (document == NULL)
 	{
 		*why = got.why;

@@ -466,6 +466,18 @@ def test_event_of_a_full_queue(pair, place, stand_in, monkeypatch, refused):
         sender.kill()
 
 
+@pytest.mark.parametrize("code", [401, 403])
+def test_refused_at_the_start(pair, place, stand_in, code):
+    """A kube-apiserver that has just started refuses everybody for a moment: the sender asks again"""
+    stand_in.server.trouble("^/apis/wgpolicyk8s.io/v1alpha2$", code=code, times=2)
+    sender, _ = pair.sender(place, KINDS[:1], source=stand_in)
+    try:
+        sender.start().when("watching", 1)
+        assert "this is asked again" in sender.log_path.read_text()
+    finally:
+        sender.kill()
+
+
 def test_metrics_of_alerts(pair, place):
     """Each metric that an alert of the chart or docs/forwarding.md names is there."""
     alerts = [one["expr"] for one in yaml.safe_load(ALERTS.read_text(encoding="utf-8"))["alerts"]
