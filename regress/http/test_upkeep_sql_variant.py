@@ -159,6 +159,40 @@ def test_dml(servers, proxies):
     assert_same(servers, "objects", "results", "counts")
 
 
+DAMAGES = ["UPDATE kube_reports_internal.result SET score = 3 WHERE key = (SELECT max(key) FROM "
+           "kube_reports_internal.result)",
+           "DELETE FROM kube_reports_internal.result WHERE key = (SELECT min(key) FROM kube_reports_internal.result)",
+           "UPDATE kube_reports_internal.detail SET message = message || '!'",
+           "SELECT set_config('kube_reports_internal.api_write', 'on', true); "
+           "UPDATE kube_reports.object SET evaluated_at = evaluated_at + interval '1 microsecond', "
+           "body = '{\"results\":[{\"policy\":\"p\",\"result\":\"fail\"}]}' "
+           "WHERE name = (SELECT min(name) FROM kube_reports.object)"]
+
+
+def test_verify(servers, proxies):
+    """Both variants compare results, their texts and their times with the documents, and find the same"""
+    for server in servers:
+        perform(server, writes(SEED + 3, 40))
+    proxies()
+    until(lambda: pending(servers[1]) == 0, 60, "pending results")
+    found = []
+    for damage in [None, *DAMAGES]:
+        rows = []
+        for server in servers:
+            with psycopg2.connect(server.connection()) as connection, connection.cursor() as cursor:
+                if damage is not None:
+                    cursor.execute(damage)
+                cursor.execute("SELECT v.what, v.namespace, v.name, v.expected, v.found FROM kube_reports.verify() v "
+                               "WHERE v.what IN ('result', 'detail', 'evaluated_at')")
+                rows.append(sorted(cursor.fetchall(), key=repr))
+                connection.rollback()
+        assert rows[0] == rows[1], damage
+        found.append({row[0] for row in rows[0]})
+    assert found == [set(), {"result"}, {"result"}, {"detail"}, {"result", "evaluated_at"}]
+    for server in servers:
+        assert server.rows("SELECT * FROM kube_reports.verify()") == []
+
+
 def test_history(servers, proxies):
     """Changes that are applied one by one have the same history"""
     proxies()

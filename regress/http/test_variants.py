@@ -41,8 +41,9 @@ def servers():
 class Writer:
     """JSON texts as hostile clients write them: white space, escapes, keys twice, halves of surrogate pairs, NUL."""
 
-    def __init__(self, chance):
+    def __init__(self, chance, odd=0.02):
         self.random = chance
+        self.odd = odd  # how often a string has what no text can have
 
     def space(self):
         return self.random.choice(["", "", "", "", " ", "\n\t"])
@@ -56,7 +57,7 @@ class Writer:
                 parts.append("\\" + c)
             else:
                 parts.append(c)
-        if self.random.random() < 0.02:
+        if self.random.random() < self.odd:
             parts.insert(self.random.randint(0, len(parts)), self.random.choice(
                 ["\\u0000",
                  "\\ud800", "\\uDC00", "\\ud83d\\ude00", "\\\\u0000", "\\\\\\u0000", "\\udc00\\ud800", "\\/"]))
@@ -244,6 +245,102 @@ class Maker:
         array = ",".join('"' + t.replace("\\", "\\\\").replace('"', '\\"') + '"' for t in made)
         return "{" + array + (",NULL" if made and self.random.random() < 0.05 else "") + "}"
 
+    def results_path(self, starts):
+        """A path to something in a document of mapped()."""
+        steps = [".a", ".b", ".c", ".l", ".l[0]", ".l[-1]", ".l[1:]", ".l[:2].a", ".l[::2].b", ".l[*].a", ".*", ".c.*",
+                 "['a']", ".l[?(@.a==1)].b", ".l[?(@.b)].a", ".l[?(@.a!='x')].b", ".l[?(@.a<2)]", ".l[?(@.b==true)].a",
+                 ".l[?(@.a>=\"x\")].b", ".l[?(@.a==1.0)]", ".a\\.b", ".d", ".t", ".s", ".sev", ".score", ".e"]
+        made = self.random.choice(starts) + "".join(self.random.choices(steps, k=self.random.choice([1, 1, 1, 2])))
+        return f"${made}" if made.startswith("[") else made
+
+    def results_source(self, starts, statuses=False, several=True):
+        words = ["pass", "Fail", "warn", "SKIP", "error"] if statuses else ["x", "", "low", "é", "a/b"]
+        kind = self.random.randrange(10)
+        if kind == 0:
+            return {"value": self.random.choice(words)}
+        if kind == 1:
+            made = {"path": self.results_path(starts), "map": {
+                key: self.random.choice(words) for key in self.random.sample(["", "x", "1", "true", "Pod"], 3)}}
+            return {**made, "otherwise": self.random.choice(words)} if self.random.random() < 0.5 else made
+        if kind == 2 and several:
+            return [self.results_source(starts, statuses, False) for _ in range(2)]
+        return self.results_path(starts)
+
+    def results_mapping(self):
+        """A mapping that is valid."""
+        both = ["$", "", ""]
+        made = {"list": self.random.choice(["$.l", "$.l", "$.l", ["$.n", "$.l"], ["$.c", "$"], "$.*", "$"]),
+                "policy": self.results_source(both), "status": self.random.choice([".s", ".s",
+                                                                                  self.results_source(both, True)])}
+        for column, usual in (("source", ".a"), ("rule", ".b"), ("category", ".c"), ("severity", ".sev"),
+                              ("score", [".score", ".a"]), ("message", ".d"), ("exceptions", [".e", ".a"]),
+                              ("time", [".t", "$.t"]), ("key", [".b", ".c"])):
+            if self.random.random() < 0.6:
+                made[column] = usual if self.random.random() < 0.5 else self.results_source(both)
+        if self.random.random() < 0.6:
+            made["properties"] = self.random.choice([".c", [".d", ".c", "$.metadata.labels"],
+                                                     {"z": ".a", "é": self.results_source(both), "a": "$.c.a"}])
+        if self.random.random() < 0.8:
+            made["subjects"] = []
+            for _ in range(self.random.randrange(4)):
+                each = {"each": self.random.choice([".l", "$.l", ".c"])} if self.random.random() < 0.6 else {}
+                starts = ["@", "$", ""] if each else both
+                made["subjects"].append({**each, "name": self.results_source(starts), **{
+                    part: self.results_source(starts) for part in ("apiVersion", "kind", "namespace", "uid")
+                    if self.random.random() < 0.6}})
+        return made
+
+    def mapped(self, depth=2):
+        """A document with members at which mappings look.  jsonb does not tell 1e3 from 1000."""
+        values = ["x", "", "1", "Pod", "a/b", "pass", "é" * 130, "日" * 200, " 9.8\t", "1e2", "0x1", "-1", "1e-400",
+                  ".5", "x, y ,,z", True, False, None, 1, 2, -1, Number("1.0"), Number("1.50"),
+                  Number("9223372036854775808"), Number("1700000000"), Number("253402300800"),
+                  "2026-01-02T03:04:05Z", "2026-02-29T00:00:00Z",
+                  "2024-02-29T23:59:59.123+24:60", "1969-12-31T23:00:00-02:00", "9999-12-31T23:59:59-01:00",
+                  "0000-01-01T00:00:00Z", {"seconds": 1700000000, "nanos": 999999999},
+                  {"seconds": "2026-01-02T03:04:05Z"}, {"seconds": 1, "nanos": -1}, {"nanos": 5},
+                  ["x", 1, None, " y ", []], "HIGH", "Critical", "\u2028<&>"]
+        made = {}
+        for name in ("a", "b", "c", "d", "e", "s", "sev", "score", "t", "a.b"):
+            if self.random.random() < 0.55:
+                made[name] = self.random.choice(values)
+        if self.random.random() < 0.5:
+            made["c"] = {key: self.random.choice(values) for key in self.random.sample(["a", "b", "zz", "é", "z"], 3)}
+        if self.random.random() < 0.4:
+            made["s"] = self.random.choice(["pass", "FAIL", "warn", "error", "skip", "unknown"])
+        if depth:
+            made["l"] = [self.mapped(depth - 1) for _ in range(self.random.randrange(4 + 2 * depth))]
+            if made["l"] and self.random.random() < 0.4:
+                twin = copy.deepcopy(self.random.choice(made["l"]))
+                made["l"].append({**twin, "s": self.random.choice(["pass", "fail", "warn"])})
+                made["l"].append(copy.deepcopy(twin))
+        if depth == 2:
+            made["metadata"] = {"name": "n", "namespace": "ns", "labels": {"app": "web", "n": "1"}}
+        return made
+
+    def mapped_text(self):
+        """It as text: members with NUL in their names would have another order where jsonb has read them."""
+        return Writer(self.random, 0).text(self.mapped())
+
+    def usual_report(self):
+        """A report of the policy working group's format, with what mappings of built-in types ask for."""
+        made = {"apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport",
+                "metadata": {"name": "r", "namespace": "ns", **self.members(ownerReferences=lambda: self.several(
+                    lambda: {"apiVersion": "apps/v1", "kind": "Deployment", "name": self.word("n"), "uid": "u",
+                             "controller": self.random.choice([True, False])}))}}
+        return {**made, **self.members(scope=lambda: {"apiVersion": "v1", "kind": "Pod", "name": self.word("p")},
+                                       source=lambda: self.word("kyverno"),
+                                       results=lambda: self.several(lambda: self.members(
+                                           policy=lambda: self.word("p", "q"), rule=lambda: self.word("r"),
+                                           result=lambda: self.word("pass", "fail", "warn", "error", "skip"),
+                                           severity=lambda: self.word("high", "low"), message=lambda: self.word("m"),
+                                           timestamp=lambda: {"seconds": 1700000000, "nanos": 5},
+                                           properties=lambda: {
+                                               self.word("score", "exceptions"): self.word("7.5", "a,b")},
+                                           resources=lambda: self.several(lambda: {
+                                               "apiVersion": "v1", "kind": "Pod", "name": self.word("a", "b"),
+                                               "uid": self.word("u")})), 6))}
+
     def text(self, value):
         """A document; seldom something that is none."""
         written = self.writer.text(value)
@@ -254,6 +351,10 @@ class Maker:
 
 
 REPORT = "$1[1]::kube_reports.report"
+# A session of the C variant remembers mappings by their ids.
+RESULTS = ("SELECT json_agg(r ORDER BY r.key) FROM kube_reports_internal.result_difference("
+           "kube_reports_internal.field_hash($1[2]), $1[2]::kube_reports.report, 7, NULL, NULL, "
+           "nullif($1[3], '')::kube_reports.report, $1[1]::kube_reports.report) r")
 # Expression, what it is called with, and whether what it gives has documents: those are compared as values.
 FUNCTIONS = {
     "label_terms": (f"to_json(kube_reports.label_terms({REPORT}))", lambda m: [m.text(m.metadata())]),
@@ -269,6 +370,13 @@ FUNCTIONS = {
                      f"nullif($1[2], '')::kube_reports.report) r",
                      lambda m: [m.text(m.report()),
                                 m.random.choice(["", m.writer.text({"kind": "Pod", "name": m.anything()})])]),
+    "result_difference": (RESULTS, lambda m: [m.mapped_text(), json.dumps(m.results_mapping()),
+                                              m.random.choice(["", json.dumps({"name": "other"})])]),
+    "document_time": ("kube_reports_internal.document_time(kube_reports_internal.field_hash($1[2]), "
+                      "$1[2]::kube_reports.report, NULL, $1[1]::kube_reports.report)",
+                      lambda m: [m.mapped_text(), json.dumps(m.results_mapping())]),
+    "results": (f"SELECT json_agg(r) FROM kube_reports.results({REPORT}) r", lambda m: [m.text(m.usual_report())]),
+    "summary": (f"SELECT row_to_json(s) FROM kube_reports.summary({REPORT}) s", lambda m: [m.text(m.usual_report())]),
     "policy_rules": (f"to_json(kube_reports.policy_rules({REPORT}))", lambda m: [m.text(m.policy())]),
     "check_results_mapping": (f"kube_reports_internal.check_results_mapping({REPORT}, 'types.group')",
                               lambda m: [m.writer.text(m.mapping())]),

@@ -117,10 +117,6 @@ AS $$
 DECLARE
 	begins		timestamptz := kube_reports_internal.history_begins();
 BEGIN
-	IF NOT kube_reports_internal.has_engine() AND EXISTS (SELECT FROM kube_reports.object) THEN
-		RAISE NOTICE 'results are not compared with documents, which only the engine reads'
-			USING HINT = 'A dump, restored into the C variant, can be verified there.';
-	END IF;
 	-- Reports with pending results are not wrong.
 	RETURN QUERY
 	WITH pending AS MATERIALIZED (
@@ -146,7 +142,7 @@ BEGIN
 						'exceptions', t.exceptions) AS found
 				WHERE d.message IS NOT NULL AND (t.message, t.properties, t.exceptions) <> (d.message,
 					d.properties::jsonb, d.exceptions)) x ON true
-		WHERE y.results = 'current' AND kube_reports_internal.has_engine()
+		WHERE y.results = 'current'
 			AND (o.cluster_id, o.resource_type, o.namespace, o.name) NOT IN (SELECT p.cluster_id, p.resource_type,
 				p.namespace, p.name FROM pending p)
 	), stored AS (
@@ -163,7 +159,7 @@ BEGIN
 	SELECT 'result', coalesce(w.cluster_id, s.cluster_id), coalesce(w.namespace, s.namespace),
 		coalesce(w.name, s.name), w.content, s.content
 		FROM wanted w FULL JOIN stored s ON s.origin = w.origin AND s.key = w.key
-		WHERE w.content IS DISTINCT FROM s.content AND kube_reports_internal.has_engine()
+		WHERE w.content IS DISTINCT FROM s.content
 	UNION ALL
 	SELECT 'detail', w.cluster_id, w.namespace, w.name, w.expected_detail, w.found_detail FROM wanted w
 		WHERE w.expected_detail IS NOT NULL;
@@ -172,9 +168,14 @@ BEGIN
 	SELECT 'evaluated_at', o.cluster_id, o.namespace, o.name, to_jsonb(e.evaluated_at), to_jsonb(o.evaluated_at)
 		FROM kube_reports.object o JOIN kube_reports.resource_type t ON t.id = o.resource_type
 			CROSS JOIN LATERAL (SELECT CASE WHEN t.results = 'current'
-				THEN kube_reports_internal.evaluated_at(t.mapping_id, t.mapping, o.metadata, o.body) END)
+				THEN kube_reports_internal.document_time(t.mapping_id, t.mapping, o.metadata, o.body) END)
 				e(evaluated_at)
-		WHERE kube_reports_internal.has_engine() AND o.evaluated_at IS DISTINCT FROM e.evaluated_at;
+		WHERE o.evaluated_at IS DISTINCT FROM e.evaluated_at
+			-- In the SQL variant the time comes with the results.
+			AND (kube_reports_internal.variant() = 'c' OR NOT EXISTS (
+				SELECT FROM kube_reports_internal.result_pending p JOIN kube_reports_internal.lane l ON l.id = p.lane
+				WHERE (l.cluster_id, l.resource_type, p.namespace, p.name)
+					= (o.cluster_id, o.resource_type, o.namespace, o.name)));
 
 	-- A result's times stand in the row, in result_since (or the origin) and in history.  Two that agree are right: see
 	-- mend_rows().

@@ -128,6 +128,10 @@ AS $$
 BEGIN
 	IF mapping_id IS NULL OR mapping IS NULL OR old_body IS NULL AND body IS NULL THEN
 		RETURN '[]';
+	ELSIF old_body IS NULL AND NOT kube_reports_internal.has_engine() THEN
+		-- results() and verify() wait for no proxy.
+		RETURN kube_reports_internal.sql_document_results(mapping::jsonb, cluster_id,
+			kube_reports_internal.sql_whole(metadata, body));
 	END IF;
 	RETURN coalesce(kube_reports_internal.sql_ask(json_build_object('ask', 'results', 'mapping', mapping,
 		'cluster', cluster_id, 'oldMetadata', old_metadata, 'oldBody', old_body, 'metadata', metadata,
@@ -135,7 +139,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.sql_ask_results(bigint, text, integer, text, text, text, text)
-	IS 'the rows of result_difference() as JSON, by the engine; none while there is no answer';
+	IS 'the rows of result_difference() as JSON, by the engine; none while there is no answer. Outside steps of upkeep '
+		'SQL computes the rows of a new document';
 
 CREATE FUNCTION kube_reports_internal.sql_ask_time(mapping_id bigint, mapping text, metadata text, body text)
 	RETURNS timestamptz

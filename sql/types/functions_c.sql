@@ -199,6 +199,14 @@ COMMENT ON FUNCTION kube_reports_internal.evaluated_at(bigint, kube_reports.repo
 	kube_reports.report, kube_reports.report)
 	IS 'the newest time at which a result of the document was evaluated; null without one, or without a mapping';
 
+CREATE FUNCTION kube_reports_internal.document_time(mapping_id bigint, mapping kube_reports.report,
+	metadata kube_reports.report, body kube_reports.report) RETURNS timestamptz
+LANGUAGE sql STABLE PARALLEL SAFE
+RETURN kube_reports_internal.evaluated_at(mapping_id, mapping, metadata, body);
+COMMENT ON FUNCTION kube_reports_internal.document_time(bigint, kube_reports.report, kube_reports.report,
+	kube_reports.report)
+	IS 'evaluated_at() of a document, by whoever asks';
+
 CREATE FUNCTION kube_reports_internal.prepare_results(mapping_id bigint,
 	mapping kube_reports.report, cluster_id integer,
 		old_metadata kube_reports.report, old_body kube_reports.report, metadata kube_reports.report,

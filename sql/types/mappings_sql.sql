@@ -4,8 +4,17 @@
 --
 -- Functions whose names begin with sql_ are of the SQL variant alone.
 
+CREATE FUNCTION kube_reports_internal.sql_unquoted(quoted text) RETURNS text
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN (SELECT string_agg(CASE left(p.found[1], 1) WHEN '\' THEN coalesce((ARRAY[E'\x07', E'\b', E'\f', E'\n', E'\r',
+		E'\t', E'\x0b'])[nullif(strpos('abfnrtv', substr(p.found[1], 2)), 0)], substr(p.found[1], 2))
+		ELSE p.found[1] END, '' ORDER BY p.n)
+	FROM regexp_matches(substr(quoted, 2, length(quoted) - 2), '\\.|[^\\]+', 'g') WITH ORDINALITY p(found, n));
+COMMENT ON FUNCTION kube_reports_internal.sql_unquoted(text) IS 'a quoted constant of a path, without its quotes';
+
 -- A step of a path is a field, an index or a slice, or a filter; an operand of a filter may be a constant.
-CREATE FUNCTION kube_reports_internal.sql_path(path text, operand boolean, INOUT steps integer, OUT error text)
+CREATE FUNCTION kube_reports_internal.sql_path(path text, operand boolean, INOUT steps integer, OUT error text,
+	OUT made jsonb)
 LANGUAGE plpgsql IMMUTABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -17,7 +26,10 @@ DECLARE
 	place		integer;
 	quote		text;
 	closed		boolean;
+	side		record;
+	other		record;
 BEGIN
+	made := '[]';
 	WHILE rest <> '' AND error IS NULL LOOP
 		IF left(rest, 1) IN (' ', '@', '$') THEN
 			rest := substr(rest, 2);
@@ -53,15 +65,19 @@ BEGIN
 				error := 'unrecognized filter operator';
 				RETURN;
 			END IF;
-			SELECT p.steps, p.error INTO steps, error FROM kube_reports_internal.sql_path(parts[1], true, steps) p;
-			IF error IS NULL AND parts[2] <> '' THEN
-				SELECT p.steps, p.error INTO steps, error FROM kube_reports_internal.sql_path(parts[3], true, steps) p;
-			END IF;
+			SELECT * INTO side FROM kube_reports_internal.sql_path(parts[1], true, steps);
+			SELECT * INTO other FROM kube_reports_internal.sql_path(parts[3], true, side.steps);
+			steps := other.steps;
+			error := coalesce(side.error, other.error);
+			made := made || jsonb_build_object('filter', side.made, 'operator', parts[2], 'other', other.made);
 		ELSIF starts_with(rest, '..') THEN
 			error := 'recursive descent is not supported';
 		ELSIF starts_with(rest, '.') THEN
-			rest := substr(rest, 1 + length(substring(rest FROM '^\.(?:\\.|[^\s.,\[\]$@{}\\]|[\v\f]|\\$)*')));
+			part := substring(rest FROM '^\.(?:\\.|[^\s.,\[\]$@{}\\]|[\v\f]|\\$)*');
+			rest := substr(rest, 1 + length(part));
 			steps := steps + 1;
+			made := made || CASE part WHEN '.*' THEN '{}'
+				ELSE jsonb_build_object('field', replace(substr(part, 2), '\', '')) END;
 		ELSIF starts_with(rest, '[') THEN
 			place := strpos(rest, ']');
 			IF place = 0 THEN
@@ -71,14 +87,24 @@ BEGIN
 			part := substr(rest, 2, place - 2);
 			rest := substr(rest, place + 1);
 			IF part ~ '^''[^'']*''$' THEN
-				SELECT p.steps, p.error INTO steps, error FROM kube_reports_internal.sql_path('.'
-					|| substr(part, 2, length(part) - 2), false, steps) p;
+				SELECT * INTO side FROM kube_reports_internal.sql_path('.' || substr(part, 2, length(part) - 2), false,
+					steps);
+				steps := side.steps;
+				error := side.error;
+				made := made || side.made;
 			ELSE
 				steps := steps + 1;
+				parts := regexp_match(part, '^(-?[0-9]{1,9})?(:(-?[0-9]{1,9})?(:(0*[1-9][0-9]*)?)?)?$');
 				IF part LIKE '%,%' THEN
 					error := 'unions are not supported';
-				ELSIF part <> '*' AND part !~ '^(-?[0-9]{1,9})?(:(-?[0-9]{1,9})?(:(0*[1-9][0-9]*)?)?)?$' THEN
+				ELSIF part <> '*' AND parts IS NULL THEN
 					error := 'invalid array index';
+				ELSE
+					-- One element: the slice that ends behind it.
+					made := made || jsonb_build_object('first', parts[1]::integer,
+						'behind', CASE WHEN part <> '*' AND parts[2] IS NULL THEN coalesce(parts[1]::integer, 0) + 1
+							ELSE parts[3]::integer END,
+						'one', part <> '*' AND parts[2] IS NULL, 'by', coalesce(nullif(parts[5], ''), '1')::integer);
 				END IF;
 			END IF;
 		ELSIF operand AND steps = before AND left(rest, 1) IN ('"', '''') THEN
@@ -87,12 +113,19 @@ BEGIN
 			rest := substr(rest, 1 + length(part));
 			steps := steps + 1;
 			error := CASE WHEN part IS NULL THEN 'invalid quoted string' END;
+			made := made || jsonb_build_object('constant', kube_reports_internal.sql_unquoted(part));
 		ELSIF operand AND steps = before AND left(rest, 1) !~ '[ \t\r\n.,\[\]$@{}]' THEN
 			part := substring(rest FROM '^(?:[-+0-9][^ \t\r\n.,\[\]$@{}]*\.[0-9]*|[^ \t\r\n.,\[\]$@{}]*)');
 			rest := substr(rest, 1 + length(part));
 			steps := steps + 1;
-			IF part NOT IN ('true', 'false') AND (part !~ '^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)$' OR length(part) > 32) THEN
+			IF part IN ('true', 'false') THEN
+				made := made || jsonb_build_object('constant', part = 'true');
+			ELSIF part !~ '^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)$' OR length(part) > 32 THEN
 				error := 'unrecognized word in path';
+			ELSE
+				-- A number with a dot, or with many digits, is no integer.
+				made := made || jsonb_build_object('constant', (part || CASE WHEN part LIKE '%.%' THEN '0'
+					WHEN length(part) > 18 THEN '.0' ELSE '' END)::numeric);
 			END IF;
 		ELSE
 			error := 'unrecognized character in path';
@@ -104,7 +137,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.sql_path(text, boolean, integer)
-	IS 'what is wrong with a path of a mapping (null: nothing), and how many steps it has, added to those before';
+	IS 'what is wrong with a path of a mapping (null: nothing), and how many steps it has, added to those before. '
+		'made: the steps. An object for each: field (a member''s name); first, behind, by, one (a slice, or one '
+		'element); filter, operator, other (elements of a list); constant; without a member: all elements or members';
 
 CREATE FUNCTION kube_reports_internal.sql_path_error(path text, resources boolean) RETURNS text
 LANGUAGE plpgsql IMMUTABLE
@@ -154,9 +189,15 @@ BEGIN
 					statuses) END) e(error));
 	ELSIF jsonb_typeof(value) = 'object' THEN
 		errors := ARRAY(SELECT format('%s.%s: Forbidden: mappings have no such member', place, m.key)
-			FROM jsonb_object_keys(value) m(key) WHERE m.key NOT IN ('path', 'map', 'value'));
+			FROM jsonb_object_keys(value) m(key) WHERE m.key NOT IN ('path', 'map', 'value', 'otherwise'));
 		IF (value ? 'path') = (value ? 'value') THEN
 			why := 'must have either a path or a value';
+		ELSIF value ? 'otherwise' AND NOT value ? 'map' THEN
+			why := 'otherwise stands beside a map only';
+		ELSIF value ? 'otherwise' AND jsonb_typeof(value->'otherwise') <> 'string' THEN
+			why := 'otherwise must be a string';
+		ELSIF statuses AND NOT kube_reports_internal.sql_is_status(value->>'otherwise') THEN
+			why := 'supported values: "pass", "warn", "fail", "error", "skip"';
 		ELSIF value ? 'map' AND (jsonb_typeof(value->'map') <> 'object'
 				OR jsonb_path_exists(value->'map', 'strict $.* ? (@.type() != "string")')) THEN
 			why := 'a map must be an object of words and what they stand for';
