@@ -107,8 +107,12 @@ put_row(StrBuf *buf, const ResultChange *change)
 	put_text(buf, "subject_name", result->subject->name);
 	put_text(buf, "subject_uid", result->subject->uid);
 	put_text(buf, "native_status", entry->native_status);
-	/* Results of several subjects can share an entry; only the first row carries the texts of the entry. */
-	if (wanted && !entry->told)
+
+	/*
+	 * Results of several subjects can share an entry; only the first row carries the texts of the entry.  Rows of
+	 * results that are gone have them, too: the database proves the ids by them.
+	 */
+	if (!entry->told)
 	{
 		put_text(buf, "source", entry->source);
 		put_text(buf, "policy", entry->policy);

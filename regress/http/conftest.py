@@ -106,10 +106,11 @@ def own_certificates(directory):
 class Database:
     """A PostgreSQL server in a directory of its own."""
 
-    def __init__(self):
+    def __init__(self, variant=VARIANT):
+        self.variant = variant
         self.directory = self.stack_command("server_directory")
         self.started = False
-        self.stack_command("server_install", self.directory, f"VARIANT={VARIANT}")
+        self.stack_command("server_install", self.directory, f"VARIANT={variant}")
 
     def stack_command(self, *arguments):
         return stack_command(*arguments)
@@ -147,7 +148,7 @@ class Database:
         folds no deltas meanwhile: tests move the days of those that they have just made.
         """
         waiting = "SELECT results_pending FROM kube_reports.status"
-        if VARIANT != "sql" or self.psql(waiting, database=database) == "f":
+        if self.variant != "sql" or self.psql(waiting, database=database) == "f":
             return
         cluster = self.psql("SELECT uid FROM kube_reports.cluster ORDER BY id LIMIT 1", database=database)
         folding = psycopg2.connect(self.connection(database=database))
@@ -177,7 +178,7 @@ class Database:
                    "user": {"username": "u"}, **request}
         with connection.cursor() as cursor:
             cursor.execute("SELECT kube_reports_internal.lock_store_shared()")
-            if VARIANT == "sql":
+            if self.variant == "sql":
                 decided_write(cursor, cluster, request, document)
                 return connection
             cursor.execute("SELECT w.codes[1] FROM kube_reports_internal.write_batch(%s, ARRAY[%s], ARRAY[%s::bytea], "
@@ -383,8 +384,8 @@ class Stack:
 
     shared = None  # that of fixture stack
 
-    def __init__(self):
-        self.database = Database()
+    def __init__(self, variant=VARIANT):
+        self.database = Database(variant)
         self.cluster = str(uuid.uuid4())
         self.proxies = []
         self.pki = f"{self.database.directory}/pki"

@@ -95,27 +95,32 @@ def untold(row, what):
     return {key: value for key, value in row.items() if key not in fields}
 
 
+@pytest.mark.parametrize("wanted", [True, False])
 @pytest.mark.parametrize("what", ["criterion", "detail"])
-def test_text_of_another_cluster(server, what):
-    """Whether another cluster has a text cannot be found out by its id, nor can the text be shown"""
-    row = ids(server, "other_proxy", policy=f"secret {what}", message=f"secret {what}")
-    assert create(server, "other_proxy", f"secret-{what}", [row]) == "{200}"
+def test_text_of_another_cluster(server, what, wanted):
+    """
+    Whether another cluster has a text cannot be found out by its id, nor can the text be shown: neither by a result
+    that is there, nor by one that is said to be gone
+    """
+    secret, name = f"secret {what} {wanted}", f"{what}-{wanted}".lower()
+    row = ids(server, "other_proxy", policy=secret, message=secret)
+    assert create(server, "other_proxy", f"secret-{name}", [row]) == "{200}"
     errors = set()
-    for text in (f"secret {what}", "nobody has this"):
-        guessed = ids(server, "kube_reports_proxy", policy=text, message=text)
-        done = create(server, "kube_reports_proxy", f"guess-{what}", [untold(guessed, what)], check=False)
+    for text in (secret, "nobody has this"):
+        guessed = {**ids(server, "kube_reports_proxy", policy=text, message=text), "wanted": wanted}
+        done = create(server, "kube_reports_proxy", f"guess-{name}", [untold(guessed, what)], check=False)
         assert done.code != 0 and "is not the hash of its fields" in done.err, (text, done.err)
         errors.add(done.err.replace(str(guessed[what]), "ID"))
         # A second row that says the text of another criterion or detail does not help.
         other = {**ids(server, "kube_reports_proxy", policy="other", message="other"), "key": 2}
-        done = create(server, "kube_reports_proxy", f"guess-{what}", [untold(guessed, what), other], check=False)
+        done = create(server, "kube_reports_proxy", f"guess-{name}", [untold(guessed, what), other], check=False)
         assert done.code != 0 and "is not the hash of its fields" in done.err, (text, done.err)
     assert len(errors) == 1, errors
     # Rows of several resources share what one of them says.
     told = ids(server, "kube_reports_proxy", policy="shared", message="shared")
     second = untold({**ids(server, "kube_reports_proxy", policy="shared", message="shared", subject_name="second"),
                      "key": 2}, what)
-    assert create(server, "kube_reports_proxy", f"shared-{what}", [told, second]) == "{200}"
+    assert create(server, "kube_reports_proxy", f"shared-{name}", [told, second]) == "{200}"
 
 
 def test_text_of_another_cluster_in_an_answer(server):

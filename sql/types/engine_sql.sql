@@ -86,7 +86,7 @@ BEGIN
 		RETURN known.answer;
 	ELSIF known.answer IS NOT NULL THEN
 		RAISE EXCEPTION '%', substr(known.answer, 7) USING ERRCODE = substr(known.answer, 2, 5);
-	ELSIF known.question IS NULL AND (SELECT coalesce(sum(length(a.asked)), 0) < max_asked
+	ELSIF known.question IS NULL AND (SELECT coalesce(sum(octet_length(a.asked)), 0) < max_asked
 			FROM kube_reports_internal.sql_answer a WHERE a.backend = pg_backend_pid()) THEN
 		INSERT INTO kube_reports_internal.sql_answer (backend, question, asked)
 			VALUES (pg_backend_pid(), hash, question);

@@ -169,14 +169,13 @@ DECLARE
 	wrong		record;
 BEGIN
 	WITH r AS MATERIALIZED (
-		SELECT * FROM json_to_recordset(said) AS r(wanted boolean, criterion bigint, source text, policy text,
-			rule text, category text, severity text, subject bigint, api_version text, kind text,
-			subject_namespace text, subject_name text, subject_uid text, detail bigint, message text,
-			properties text, exceptions text[])
+		SELECT * FROM json_to_recordset(said) AS r(criterion bigint, source text, policy text, rule text,
+			category text, severity text, subject bigint, api_version text, kind text, subject_namespace text,
+			subject_name text, subject_uid text, detail bigint, message text, properties text, exceptions text[])
 	)
 	SELECT * INTO wrong FROM (
 		SELECT 'criterion' AS what, r.criterion AS id FROM r
-			WHERE r.wanted IS DISTINCT FROM false AND r.criterion IS NOT NULL
+			WHERE r.criterion IS NOT NULL
 			GROUP BY r.criterion
 			HAVING bool_and(int8send(r.criterion) = substring(sha256(kube_reports_internal.sql_field('criterion')
 				|| kube_reports_internal.sql_field(r.source) || kube_reports_internal.sql_field(r.policy)
@@ -184,7 +183,7 @@ BEGIN
 				|| kube_reports_internal.sql_field(r.severity)) FROM 1 FOR 8))
 				FILTER (WHERE r.source IS NOT NULL) IS NOT true
 		UNION ALL
-		SELECT 'detail', r.detail FROM r WHERE r.wanted IS DISTINCT FROM false AND r.detail IS NOT NULL
+		SELECT 'detail', r.detail FROM r WHERE r.detail IS NOT NULL
 			GROUP BY r.detail
 			HAVING bool_and(CASE WHEN cardinality(r.exceptions) > 0 THEN r.detail =
 					kube_reports_internal.field_hash(VARIADIC ARRAY['detail', r.message, r.properties] || r.exceptions)
@@ -212,7 +211,7 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.sql_proven_rows(integer, json)
 	IS 'rows of result_difference() from a proxy. Raises 22023 when they have an id that is not the field_hash() of '
-		'the fields in one of them; criteria and details of results that are gone come without fields';
+		'the fields in one of them: also of results that are gone, which history names';
 
 -- A member that is missing is null.
 CREATE FUNCTION kube_reports_internal.result_difference(mapping_id bigint,
@@ -242,7 +241,7 @@ COMMENT ON FUNCTION kube_reports_internal.result_difference(bigint, kube_reports
 	kube_reports.report, kube_reports.report, kube_reports.report, text)
 	IS 'the results that changed from one state of a document to another (body null: there is none); wanted false: '
 		'gone. Times of evaluation are no change. A body may be the whole document, its metadata then null. What an '
-		'element of the document''s list says (source to severity, message to exceptions) stands in one of its wanted '
+		'element of the document''s list says (source to severity, message to exceptions) stands in one of its '
 		'rows, and is null in the others. prepared: the rows as the proxy has computed them, where there is no engine';
 
 CREATE FUNCTION kube_reports_internal.field_hash(VARIADIC fields text[]) RETURNS bigint
