@@ -224,6 +224,36 @@ def bench_updates(bench, count):
         together / alone, "at most 4.5", together / alone <= 4.5, p99_ms=result["p99_ms"])
 
 
+def bench_cost(bench):
+    """cost: log and processor time of the database for a new policy report of 19 results, by 32 clients and alone."""
+    count = scaled(4000, 600)
+    bench.database.psql("ALTER SYSTEM SET full_page_writes = off", user="postgres")
+    bench.database.psql("SELECT pg_reload_conf()", user="postgres")
+    until(lambda: bench.database.psql("SHOW full_page_writes") == "off", 20, "full_page_writes = off")
+    inserted, first = "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')", 1
+
+    def created(clients, number):
+        """Processor milliseconds and log bytes of each."""
+        nonlocal first
+        backends = bench.backends()
+        before, log = scale.processor_ms(backends), int(bench.database.psql(inserted))
+        bench.load(path_of(POLR, "cost"), "--method=POST", f"--bodies={bench.policy_reports()}",
+                   f"--connections={clients}", f"--requests={number}", f"--first-number={first}")
+        first += number
+        return ((scale.processor_ms(backends) - before) / number,
+                (int(bench.database.psql(inserted)) - log) / number)
+
+    created(32, count // 4)
+    for clients, least in ((32, 0.6), (1, 1.5)):
+        found = [created(clients, count // 4 if clients == 32 else count // 16) for _ in range(3)]
+        used, log = (statistics.median(one[place] for one in found) for place in (0, 1))
+        row(f"cost-{clients}", f"a new report, {clients} client{'s'[:clients - 1]}", used, None, "ms", None,
+            f"at most {least}", used <= least, all=found)
+        if clients == 32:
+            row("cost-log", "the same: WAL without images of pages", log / 1e3, None, "kB", None, "at most 8",
+                log <= 8e3)
+
+
 def bench_disk(bench):
     """disk: 10,000 reports of 19 results in 100 namespaces with everything derived,
     and the history of their creation."""
@@ -856,8 +886,8 @@ def bench_scale(bench):
     scale.measure(bench, row, sizes or [scaled(10000, 500), scaled(100000, 1500), scaled(1000000, 3000)])
 
 
-BENCHMARKS = {"list": bench_list, "create": bench_create, "results": bench_results, "disk": bench_disk,
-              "turnover": bench_turnover, "analytics": bench_analytics, "score": bench_score,
+BENCHMARKS = {"list": bench_list, "create": bench_create, "results": bench_results, "cost": bench_cost,
+              "disk": bench_disk, "turnover": bench_turnover, "analytics": bench_analytics, "score": bench_score,
               "questions": bench_questions, "page": bench_page, "lookup": bench_lookup, "watch": bench_watch,
               "feed": bench_feed, "idle": bench_idle, "growth": bench_growth, "backlog": bench_backlog,
               "sizing": bench_sizing, "forward": bench_forward, "scale": bench_scale}

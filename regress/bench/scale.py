@@ -81,8 +81,7 @@ class Store:
 
     def requests(self, path, number, *options):
         """Requests of load, and what each costs the database's processes that serve the proxy."""
-        pids = self.bench.database.psql("SELECT pid FROM pg_stat_activity WHERE usename = 'kube_reports_proxy'",
-                                        user="postgres").split()
+        pids = self.bench.backends()
         before = processor_ms(pids)
         self.bench.load(path, f"--requests={number}", *options)
         return (processor_ms(pids) - before) / number

@@ -85,6 +85,11 @@ class Bench:
         assert result["ok"] > 0 and not any(result[kind] for kind in ("other", "refused", "failed", "broken")), result
         return result
 
+    def backends(self):
+        """The processes of the database that serve proxies."""
+        return self.database.psql("SELECT pid FROM pg_stat_activity WHERE usename = 'kube_reports_proxy'",
+                                  user="postgres").split()
+
     def fill(self, style, first, last, namespaces=100, batch=20000):
         """Stores generated reports first..last as the owner."""
         note(f"storing {last - first + 1} reports ({style})")
