@@ -521,7 +521,7 @@ collect_entries(Writer *writer, YamlNode *node, const Via *via, int depth)
 static void
 mark_repeated(Writer *writer, size_t base)
 {
-	Entry	   *entries = writer->entries + base;
+	Entry	   *entries;
 	size_t		count = writer->entry_count - base;
 	uint32_t	few[64] = {0};
 	uint32_t   *places = few;	/* place of the last entry of each key, counted from 1 */
@@ -529,6 +529,7 @@ mark_repeated(Writer *writer, size_t base)
 
 	if (count < 2)
 		return;
+	entries = writer->entries + base;
 	while (size < count * 2)
 		size *= 2;
 	if (size > sizeof(few) / sizeof(few[0]))
