@@ -23,7 +23,7 @@
 #   check-variant-sql installs the SQL variant in each way on a server that has none of our files, and compares them
 #   deb               Debian packages, into build/deb; check-deb installs, upgrades and purges them in a clean Debian
 #   check-images      builds the images of helm/images on a clean Debian, and uses them
-#   fuzz              build the fuzz targets; fuzz-run runs them with libFuzzer
+#   fuzz              build the fuzz targets; fuzz-run runs them with libFuzzer, fuzz-hours shows how long each has run
 #   check-forward     forwarding, while sender, receiver and database are killed
 #   soak              writers, watchers and faults against a checker of histories
 #   bench             benchmarks, each beside its baseline
@@ -55,8 +55,8 @@ PG_CONFIG ?= pg_config
 # ---- goals that are scripts: they need no PostgreSQL to be installed yet, and call make themselves ----
 
 SCRIPT_GOALS = help up down clean-run check check-variant-sql check-forward check-clients check-oracle \
-	check-pg16 check-pg17 check-pg18 check-sanitizers lint fuzz-run format format-check soak bench deb check-deb \
-	check-cluster bench-relief bench-peers check-chart install-manifest check-images
+	check-pg16 check-pg17 check-pg18 check-sanitizers lint fuzz-run fuzz-hours format format-check soak bench deb \
+	check-deb check-cluster bench-relief bench-peers check-chart install-manifest check-images
 
 ifneq (,$(filter $(SCRIPT_GOALS),$(MAKECMDGOALS)))
 
@@ -64,7 +64,7 @@ ifneq (,$(filter $(SCRIPT_GOALS),$(MAKECMDGOALS)))
 .NOTPARALLEL:
 
 $(filter $(SCRIPT_GOALS),$(MAKECMDGOALS)):
-	@.ci/$(@:check-pg%=check-pg %)
+	@.ci/$(patsubst fuzz-hours,fuzz-run hours,$(@:check-pg%=check-pg %))
 
 $(filter-out $(SCRIPT_GOALS),$(MAKECMDGOALS)):
 	$(MAKE) $@
@@ -371,8 +371,13 @@ $(FUZZ_BUILD)/engine/%.o: extension/engine/%.c $(FUZZ_BUILD)/flags
 $(FUZZ_BUILD)/%.o: regress/fuzz/%.c $(FUZZ_BUILD)/flags
 	$(FUZZ_COMPILE) -MMD -MP -c -o $@ $<
 
-$(FUZZ_BUILD)/%_fuzz: $(FUZZ_BUILD)/%_fuzz.o $(FUZZ_BUILD)/limits.o $(FUZZ_MAIN) $(FUZZ_ENGINE)
-	$(CC) $(FUZZ_CFLAGS) $(FUZZ_LDFLAGS) -o $@ $^ -Wl,--wrap=LLVMFuzzerTestOneInput -Wl,--as-needed \
+$(FUZZ_BUILD)/engine.a: $(FUZZ_ENGINE)
+	rm -f $@
+	ar rcs $@ $^
+
+# The map names the members of the archive that the target uses: .ci/fuzz-run tells its sources by it.
+$(FUZZ_BUILD)/%_fuzz: $(FUZZ_BUILD)/%_fuzz.o $(FUZZ_BUILD)/limits.o $(FUZZ_MAIN) $(FUZZ_BUILD)/engine.a
+	$(CC) $(FUZZ_CFLAGS) $(FUZZ_LDFLAGS) -o $@ $^ -Wl,-Map=$@.map -Wl,--wrap=LLVMFuzzerTestOneInput -Wl,--as-needed \
 		-lpcre2-8 -ljansson -lyaml -lz -llz4 -lssl -lcrypto -lm
 
 .SECONDARY:
