@@ -300,10 +300,14 @@ class Proxy:
     def processes(self):
         """Ids of the parent, its workers, the upkeep and the feed process."""
         def below(pid):
-            with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as children:
-                for child in children.read().split():
-                    yield int(child)
-                    yield from below(int(child))
+            try:
+                children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
+            except OSError:
+                # It has ended since its parent was asked.
+                children = []
+            for child in children:
+                yield int(child)
+                yield from below(int(child))
         return [self.process.pid, *below(self.process.pid)]
 
     def named(self, name):
