@@ -84,6 +84,10 @@ BEGIN
 		END IF;
 	END LOOP;
 
+	-- CREATE EXTENSION has made the schema, or its owner has, in which nobody else had anything to use.
+	IF before IS NULL THEN
+		made := made || to_jsonb('pg_namespace'::regclass::oid || '.' || 'kube_reports'::regnamespace::oid);
+	END IF;
 	-- Revoke the grants to other roles by default privileges of the role that runs the script.
 	FOR given IN
 		SELECT DISTINCT o.object, CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END AS grantee

@@ -1,15 +1,17 @@
 -- plain_uninstall.sql
 --	  Removes what the plain script made, and every report with it.
 --
--- As DROP EXTENSION, it leaves roles, and refuses while objects of others
--- depend on the schemas.
+-- The owner runs it.  As DROP EXTENSION, it leaves roles, and refuses while
+-- objects of others depend on the schemas.
 
 BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
 SET LOCAL search_path = pg_catalog, pg_temp;
+SET LOCAL standard_conforming_strings = on;
 SET LOCAL client_min_messages = warning;
 
 DO $$
 DECLARE
+	owner		text;
 	found		text;
 BEGIN
 	IF EXISTS (SELECT FROM pg_extension e WHERE e.extname = 'kube_reports') THEN
@@ -18,6 +20,13 @@ BEGIN
 	END IF;
 	IF to_regprocedure('kube_reports_internal.script_version()') IS NULL THEN
 		RAISE EXCEPTION 'kube_reports is not in this database' USING ERRCODE = 'undefined_object';
+	END IF;
+	-- Functions of another role, called here, would run with the rights of this role.
+	SELECT n.nspowner::regrole INTO owner FROM pg_namespace n
+		WHERE n.nspname IN ('kube_reports', 'kube_reports_internal') AND pg_get_userbyid(n.nspowner) <> current_user;
+	IF owner IS NOT NULL THEN
+		RAISE EXCEPTION 'role % owns kube_reports', owner
+			USING ERRCODE = 'insufficient_privilege', HINT = format('SET ROLE %s', owner);
 	END IF;
 	-- A rule, a trigger, a default or a constraint is named with its relation.
 	WITH ours AS (

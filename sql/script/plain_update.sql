@@ -5,12 +5,13 @@
 
 BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
 SET LOCAL search_path = pg_catalog, pg_temp;
+SET LOCAL standard_conforming_strings = on;
 SET LOCAL check_function_bodies = off;
 SET LOCAL client_min_messages = warning;
 
 DO $$
 DECLARE
-	owner		name := (SELECT n.nspowner::regrole FROM pg_namespace n WHERE n.nspname = 'kube_reports');
+	owner		text;
 	present		text;
 BEGIN
 	IF EXISTS (SELECT FROM pg_extension e WHERE e.extname = 'kube_reports') THEN
@@ -21,8 +22,10 @@ BEGIN
 		RAISE EXCEPTION 'kube_reports is not in this database'
 			USING ERRCODE = 'undefined_object', HINT = 'Run kube_reports--install.sql.';
 	END IF;
-	-- Functions of a role that is no superuser, called by another role, would run with the rights of that role.
-	IF owner <> quote_ident(current_user) THEN
+	-- Functions of another role, called here, would run with the rights of this role.
+	SELECT n.nspowner::regrole INTO owner FROM pg_namespace n
+		WHERE n.nspname IN ('kube_reports', 'kube_reports_internal') AND pg_get_userbyid(n.nspowner) <> current_user;
+	IF owner IS NOT NULL THEN
 		RAISE EXCEPTION 'role % owns kube_reports', owner
 			USING ERRCODE = 'insufficient_privilege', HINT = format('SET ROLE %s', owner);
 	END IF;
