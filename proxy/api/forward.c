@@ -242,7 +242,9 @@ unpacked(OffloadJob *job, bool cancelled)
 	if (!cancelled)
 	{
 		exchange->job = NULL;
-		if (body.good)
+		if (body.good && !http_hold(exchange->http, body.text.len))
+			reply_too_many_requests(exchange);
+		else if (body.good)
 		{
 			exchange->body = body.text;
 			store(exchange);

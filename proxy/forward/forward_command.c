@@ -307,16 +307,46 @@ listen_for_metrics(char *why, size_t why_size)
 	return true;
 }
 
+/* Opens the queue and starts what fills and empties it.  The exit code: 0, or that of what failed. */
+static int
+begin(Arena *arena, Asker *asker, const NameList *kinds, const Receiver *receiver)
+{
+	struct sigaction action = {.sa_handler = on_term};
+	char		why[512] = "";
+	const char *reason = "";
+
+	if (!queue_open(options.queue, options.queue_bytes, why, sizeof(why)))
+		return fail(options.queue, why);
+	sigaction(SIGTERM, &action, NULL);
+	sigaction(SIGINT, &action, NULL);
+	metrics_init(1, false);
+	metrics_attach(0);
+	http_server_start();
+	if (!listen_for_metrics(why, sizeof(why)))
+		return fail("the port for metrics", why);
+	kube = kubeapi_open(options.kubeconfig);
+	builder_start((size_t) options.batch_items, options.batch_bytes);
+	receiver_start(receiver);
+	for (size_t i = 0; i < kinds->count; i++)
+	{
+		const char *kind = kind_name(asker, arena, kinds->names[i], &reason);
+
+		if (kind == NULL)
+			return fail(kinds->names[i], reason);
+		source_start(kube, kinds->names[i], kind);
+	}
+	return 0;
+}
+
 int
 forward_command(int argc, char **argv)
 {
 	static Arena arena;			/* to the end of the process */
-	struct sigaction action = {.sa_handler = on_term};
-	char		why[512] = "";
 	const char *reason = "";
 	Asker	   *asker;
 	NameList	kinds;
 	Receiver	receiver;
+	int			code;
 
 	arena_init(&arena);
 	config_use_defaults();
@@ -343,27 +373,10 @@ forward_command(int argc, char **argv)
 	asker = asker_open(&arena, options.kubeconfig, &reason);
 	if (asker == NULL)
 		return fail("kube-apiserver cannot be reached", reason);
-	if (!queue_open(options.queue, options.queue_bytes, why, sizeof(why)))
-		return fail(options.queue, why);
-	sigaction(SIGTERM, &action, NULL);
-	sigaction(SIGINT, &action, NULL);
-	metrics_init(1, false);
-	metrics_attach(0);
-	http_server_start();
-	if (!listen_for_metrics(why, sizeof(why)))
-		return fail("the port for metrics", why);
-	kube = kubeapi_open(options.kubeconfig);
-	builder_start((size_t) options.batch_items, options.batch_bytes);
-	receiver_start(&receiver);
-	for (size_t i = 0; i < kinds.count; i++)
-	{
-		const char *kind = kind_name(asker, &arena, kinds.names[i], &reason);
-
-		if (kind == NULL)
-			return fail(kinds.names[i], reason);
-		source_start(kube, kinds.names[i], kind);
-	}
+	code = begin(&arena, asker, &kinds, &receiver);
 	asker_close(asker);
+	if (code != 0)
+		return code;
 	log_line(LOG_NOTICE, "sends %zu kinds to %s; %llu batches wait in the queue", kinds.count, options.to,
 			 (unsigned long long) queue_batches());
 	loop_timer_start(&look_timer, 0, look, NULL);

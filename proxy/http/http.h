@@ -47,6 +47,12 @@ extern void http_set_warning(HttpRequest *request, const char *text);
 /* Marks the client of the connection as known.  False when too many clients are known: then refuse the request. */
 extern bool http_recognize(HttpRequest *request);
 
+/*
+ * Counts further bytes as held for the request, until it ends: those of its body unpacked.  False when there is no room
+ * beside what is held for other requests: then refuse the request.
+ */
+extern bool http_hold(HttpRequest *request, size_t bytes);
+
 /* The target and the user of a request, for the access log.  Both are copied. */
 typedef struct HttpTarget
 {

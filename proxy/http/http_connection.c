@@ -82,6 +82,20 @@ http_recognize(HttpRequest *request)
 	return http_client_recognize(&request->connection->client);
 }
 
+bool
+http_hold(HttpRequest *request, size_t bytes)
+{
+	HttpClient *client = &request->connection->client;
+
+	if (!http_client_hold(client, client->held + bytes))
+	{
+		metrics_count(COUNTER_REFUSED_BODIES, 1);
+		return false;
+	}
+	request->held += bytes;
+	return true;
+}
+
 struct ClientCertificate *
 http_peer(HttpRequest *request)
 {

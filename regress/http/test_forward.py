@@ -1,5 +1,6 @@
 """/v1/forward/...: what senders of other clusters forward, their credentials, repeated batches (issue 19, Ingest)."""
 
+import concurrent.futures
 import contextlib
 import gzip
 import hashlib
@@ -13,6 +14,7 @@ import threading
 import urllib.request
 import uuid
 
+import psycopg2
 import pytest
 
 from client import Api, run, until
@@ -274,6 +276,26 @@ def test_gzip(receiver):
     bomb = gzip.compress(b" " * (64 << 20))
     assert receiver.post("results", bomb, token, **{"Content-Encoding": "gzip"}).code == 413
     assert receiver.count(cluster) == 500
+
+
+def test_gzip_of_many(receiver):
+    """Small bodies that are large when unpacked count as what they are while the database is busy"""
+    _, token = receiver.add("many")
+    bomb = gzip.compress(json.dumps(batch([])).encode() + b" " * (11 << 20))
+    started = receiver.proxy.memory()
+    connection = psycopg2.connect(receiver.database.connection())
+    with contextlib.closing(connection), concurrent.futures.ThreadPoolExecutor(60) as pool:
+        connection.cursor().execute("SELECT FROM kube_reports_internal.sender_credential FOR UPDATE")
+        receiver.proxy.reset_peak()
+        answers = [pool.submit(receiver.post, "results", bomb, token, None, **{"Content-Encoding": "gzip"})
+                   for _ in range(60)]
+        until(lambda: sum(answer.done() for answer in answers) >= 30, 60, "most of them to be refused")
+        assert {answer.result().code for answer in answers if answer.done()} == {429}
+        assert receiver.proxy.memory("VmHWM") - started < 700 << 20
+        connection.rollback()
+        assert {answer.result().code for answer in answers} == {200, 429}
+    until(lambda: receiver.proxy.metric("kube_reports_buffered_body_bytes") == 0, what="nothing to be held")
+    assert receiver.proxy.metric("kube_reports_refused_bodies_total") >= 1
 
 
 # ---------- credentials ----------
