@@ -131,7 +131,7 @@ def test_a_write_that_always_loses(own_stack, ns):
                 PERFORM pg_advisory_xact_lock(kube_reports_internal.lock_class(), lane);
                 IF (SELECT count(*) FROM public.others) < (SELECT setting FROM public.wanted) THEN
                     INSERT INTO public.others VALUES (1);
-                    PERFORM set_config('kube_reports_internal.api_write', 'on', true);
+                    PERFORM kube_reports_internal.begin_own_write();
                     UPDATE kube_reports.object SET version = nextval('kube_reports_internal.version_seq')
                         WHERE name = 'big';
                 END IF;

@@ -163,7 +163,7 @@ DAMAGES = ["UPDATE kube_reports_internal.result SET score = 3 WHERE key = (SELEC
            "kube_reports_internal.result)",
            "DELETE FROM kube_reports_internal.result WHERE key = (SELECT min(key) FROM kube_reports_internal.result)",
            "UPDATE kube_reports_internal.detail SET message = message || '!'",
-           "SELECT set_config('kube_reports_internal.api_write', 'on', true); "
+           "SELECT kube_reports_internal.begin_own_write(); "
            "UPDATE kube_reports.object SET evaluated_at = evaluated_at + interval '1 microsecond', "
            "body = '{\"results\":[{\"policy\":\"p\",\"result\":\"fail\"}]}' "
            "WHERE name = (SELECT min(name) FROM kube_reports.object)"]

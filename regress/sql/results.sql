@@ -187,9 +187,10 @@ UPDATE kube_reports_internal.result SET status = 'w'
 DELETE FROM kube_reports_internal.result r USING kube_reports_internal.origin g WHERE g.id = r.origin AND g.name = 'b';
 INSERT INTO kube_reports_internal.result SELECT r.origin, 1, r.criterion, r.subject, r.detail, r.first_seen, r.since,
 	r.cluster_id, 9, 'f', r.namespace, '' FROM kube_reports_internal.result r LIMIT 1;
-SELECT set_config('kube_reports_internal.api_write', 'on', false);
+BEGIN;
+SELECT kube_reports_internal.begin_own_write();
 UPDATE kube_reports.object SET evaluated_at = now() WHERE name = 'a';
-SELECT set_config('kube_reports_internal.api_write', '', false);
+COMMIT;
 SELECT what, namespace, name, expected->>'status' AS expected, found->>'status' AS found FROM kube_reports.verify()
 	WHERE what IN ('result', 'evaluated_at') ORDER BY 1, 3, 4;
 SELECT count(*) AS history FROM kube_reports_internal.result_change \gset

@@ -32,7 +32,7 @@ DECLARE
 	revised		boolean;
 	given		bigint := nextval('kube_reports_internal.version_seq');
 BEGIN
-	PERFORM set_config('kube_reports_internal.api_write', 'on', true);
+	PERFORM kube_reports_internal.begin_own_write();
 	INSERT INTO kube_reports_internal.change (lane, version, operation, namespace, name, actor, old_version,
 		old_metadata, old_body)
 		SELECT l.id, given, 'M', o.namespace, o.name, session_user, o.version, o.metadata, o.body

@@ -182,7 +182,7 @@ BEGIN
 	PERFORM kube_reports_internal.lock_lane(target.lane);
 	newest := kube_reports_internal.lane_version(target.lane);
 	written_at := kube_reports_internal.lane_time(target.lane);
-	PERFORM set_config('kube_reports_internal.api_write', 'on', true);
+	PERFORM kube_reports_internal.begin_own_write();
 	WITH going AS MATERIALIZED (
 		SELECT w.namespace, w.name FROM unnest(namespaces, names, uids) WITH ORDINALITY
 				w(namespace, name, uid, position)

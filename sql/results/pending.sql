@@ -225,7 +225,7 @@ BEGIN
 	-- removed from the queue without its time.
 	PERFORM FROM kube_reports_internal.result_pending p WHERE p.lane = date_applied.lane
 		ORDER BY p.namespace, p.name FOR UPDATE;
-	PERFORM set_config('kube_reports_internal.api_write', 'on', true);
+	PERFORM kube_reports_internal.begin_own_write();
 	UPDATE kube_reports.object o SET evaluated_at = e.evaluated_at
 		FROM kube_reports_internal.result_pending p
 			JOIN kube_reports_internal.lane l ON l.id = p.lane

@@ -337,7 +337,7 @@ BEGIN
 	IF NOT done.restoring THEN
 		PERFORM kube_reports_internal.mend_history(rebuild_step.lane, step.namespaces, step.names);
 	END IF;
-	PERFORM set_config('kube_reports_internal.api_write', 'on', true);
+	PERFORM kube_reports_internal.begin_own_write();
 	UPDATE kube_reports.object o SET evaluated_at = e.evaluated_at
 		FROM unnest(step.namespaces, step.names) k(namespace, name)
 			JOIN LATERAL (SELECT o.ctid AS place, o.evaluated_at AS stored, CASE WHEN target.current THEN

@@ -170,3 +170,37 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.sealed(text)
 	IS 'the value that set_sealed() has given in this transaction; null: none, or one that a session gave itself';
+
+-- Each write of the extension itself calls this, and the trigger compares before each statement: so both are written
+-- out, with one hash each.
+CREATE FUNCTION kube_reports_internal.begin_own_write() RETURNS void
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM set_config('kube_reports_internal.api_write', (SELECT encode(sha256(s.secret || sha256(s.secret
+			|| convert_to('own write ' || pg_current_xact_id(), 'UTF8'))), 'hex')
+		FROM kube_reports_internal.caller_secret s), true);
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.begin_own_write()
+	IS 'the extension itself writes from here on, and triggers of DML do nothing: gives the setting api_write the seal '
+		'of this transaction. It ends with set_config(''kube_reports_internal.api_write'', '''', true)';
+
+CREATE FUNCTION kube_reports_internal.own_write_proven() RETURNS trigger
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF current_setting('kube_reports_internal.api_write') IS DISTINCT FROM (
+			SELECT encode(sha256(s.secret || sha256(s.secret
+				|| convert_to('own write ' || pg_current_xact_id(), 'UTF8'))), 'hex')
+			FROM kube_reports_internal.caller_secret s) THEN
+		PERFORM set_config('kube_reports_internal.api_write', '', true);
+	END IF;
+	RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.own_write_proven()
+	IS 'trigger, before all others of a statement: empties the setting api_write, unless begin_own_write() has given '
+		'it its value in this transaction';

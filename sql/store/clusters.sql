@@ -52,7 +52,7 @@ BEGIN
 	DELETE FROM kube_reports_internal.result_rebuild b USING kube_reports_internal.lane l
 		WHERE l.cluster_id = leaving.id
 		AND b.lane = l.id;
-	PERFORM set_config('kube_reports_internal.api_write', 'on', true);
+	PERFORM kube_reports_internal.begin_own_write();
 	UPDATE kube_reports.cluster c SET removing = true WHERE c.id = leaving.id;
 	PERFORM set_config('kube_reports_internal.api_write', '', true);
 	RETURN leaving.id;
@@ -91,7 +91,7 @@ BEGIN
 	END IF;
 	PERFORM kube_reports_internal.lock_store_shared();
 
-	PERFORM set_config('kube_reports_internal.api_write', 'on', true);
+	PERFORM kube_reports_internal.begin_own_write();
 	DELETE FROM kube_reports.object o
 		USING (SELECT p.place
 			FROM (SELECT o.ctid AS place,

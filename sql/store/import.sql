@@ -270,7 +270,7 @@ BEGIN
 	PERFORM kube_reports_internal.require_unheld(target.lane);
 	newest := kube_reports_internal.lane_version(target.lane);
 	written_at := kube_reports_internal.lane_time(target.lane);
-	PERFORM set_config('kube_reports_internal.api_write', 'on', true);
+	PERFORM kube_reports_internal.begin_own_write();
 	FOR n IN 1 .. cardinality(metadatas) LOOP
 		"position" := n;
 		SELECT i.outcome, i.reason INTO outcome, reason FROM kube_reports_internal.import_object(target.lane,
@@ -362,7 +362,7 @@ BEGIN
 	PERFORM kube_reports_internal.lock_lane(target.lane);
 	newest := kube_reports_internal.lane_version(target.lane);
 	written_at := kube_reports_internal.lane_time(target.lane);
-	PERFORM set_config('kube_reports_internal.api_write', 'on', true);
+	PERFORM kube_reports_internal.begin_own_write();
 	WITH stale AS MATERIALIZED (
 		SELECT i.namespace, i.name FROM kube_reports_internal.imported i
 			JOIN kube_reports.object o ON o.cluster_id = target.cluster_id AND o.resource_type = target.type_id

@@ -230,7 +230,7 @@ BEGIN
 				(a.r).namespace, (a.r).name, (a.r).uid)
 			FROM (SELECT a.content::kube_reports_internal.subject AS r FROM kube_reports.arriving_row a
 				WHERE a.relation = 'kube_reports_internal.subject' OFFSET 0) a;
-	PERFORM set_config('kube_reports_internal.api_write', 'on', true);
+	PERFORM kube_reports_internal.begin_own_write();
 	FOR stored IN SELECT m.relation FROM kube_reports_internal.moved_relations() m ORDER BY m."position" LOOP
 		PERFORM kube_reports_internal.store_arriving(stored.relation, plan, 0, 9223372036854775807,
 			CASE WHEN stored.relation = ANY (kube_reports_internal.shared_relations())

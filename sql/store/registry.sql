@@ -9,7 +9,7 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
 	PERFORM kube_reports_internal.require_incarnation();
-	PERFORM set_config('kube_reports_internal.api_write', 'on', true);
+	PERFORM kube_reports_internal.begin_own_write();
 	INSERT INTO kube_reports_internal.lane (cluster_id, resource_type, floor, store)
 		SELECT c.id, t.id, nextval('kube_reports_internal.version_seq'), s.identity
 		FROM kube_reports.cluster c CROSS JOIN kube_reports.resource_type t CROSS JOIN kube_reports_internal.store s
@@ -332,7 +332,7 @@ BEGIN
 	PERFORM kube_reports_internal.lock_store();
 	SELECT c.id INTO stored_id FROM kube_reports.cluster c WHERE c.uid = register_cluster.uid;
 	IF NOT FOUND THEN
-		PERFORM set_config('kube_reports_internal.api_write', 'on', true);
+		PERFORM kube_reports_internal.begin_own_write();
 		INSERT INTO kube_reports.cluster AS c (uid, name, labels, extra_metadata)
 			VALUES (register_cluster.uid, register_cluster.name, register_cluster.labels,
 				register_cluster.extra_metadata)
@@ -361,7 +361,7 @@ BEGIN
 			HINT = 'Such as {"env": "prod", "region": "eu"}; keys and values are those of Kubernetes labels.';
 	END IF;
 	PERFORM kube_reports_internal.known_cluster(cluster);
-	PERFORM set_config('kube_reports_internal.api_write', 'on', true);
+	PERFORM kube_reports_internal.begin_own_write();
 	UPDATE kube_reports.cluster c SET labels = set_cluster_labels.labels WHERE c.uid = set_cluster_labels.cluster;
 	PERFORM set_config('kube_reports_internal.api_write', '', true);
 END

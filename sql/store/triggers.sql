@@ -18,7 +18,7 @@ BEGIN
 	PERFORM kube_reports_internal.commit_durably();
 	PERFORM kube_reports_internal.lock_store();
 	IF NOT kube_reports_internal.is_restoring() THEN
-		PERFORM kube_reports_internal.require_incarnation();
+		PERFORM kube_reports_internal.check_incarnation();
 	END IF;
 	-- Detects a sequence that was set back or restored: a version must never go back.  While a dump is loaded, no
 	-- version is given.
@@ -321,16 +321,27 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.dml_lane_removed() IS 'trigger: the log goes with its lane';
 
--- While the extension itself writes, kube_reports_internal.api_write is on and these triggers do nothing.
+-- While the extension itself writes, kube_reports_internal.api_write holds the seal of this transaction, and triggers
+-- of DML do nothing.  Triggers run in the order of their names: api_write, the first, empties the setting if the seal
+-- is wrong.
+CREATE TRIGGER api_write BEFORE INSERT OR UPDATE OR DELETE ON kube_reports.object
+	FOR EACH STATEMENT WHEN (current_setting('kube_reports_internal.api_write', true) <> '')
+	EXECUTE FUNCTION kube_reports_internal.own_write_proven();
+CREATE TRIGGER api_write BEFORE INSERT OR UPDATE ON kube_reports.cluster
+	FOR EACH STATEMENT WHEN (current_setting('kube_reports_internal.api_write', true) <> '')
+	EXECUTE FUNCTION kube_reports_internal.own_write_proven();
+CREATE TRIGGER api_write BEFORE INSERT ON kube_reports_internal.lane
+	FOR EACH STATEMENT WHEN (current_setting('kube_reports_internal.api_write', true) <> '')
+	EXECUTE FUNCTION kube_reports_internal.own_write_proven();
 CREATE TRIGGER dml_begins BEFORE INSERT OR UPDATE OR DELETE ON kube_reports.object
-	FOR EACH STATEMENT WHEN (current_setting('kube_reports_internal.api_write', true)
-		IS DISTINCT FROM 'on') EXECUTE FUNCTION kube_reports_internal.dml_begins();
+	FOR EACH STATEMENT WHEN (coalesce(current_setting('kube_reports_internal.api_write', true),
+		'') = '') EXECUTE FUNCTION kube_reports_internal.dml_begins();
 CREATE TRIGGER dml_object BEFORE INSERT OR UPDATE OR DELETE ON kube_reports.object
-	FOR EACH ROW WHEN (current_setting('kube_reports_internal.api_write', true)
-		IS DISTINCT FROM 'on') EXECUTE FUNCTION kube_reports_internal.dml_object();
+	FOR EACH ROW WHEN (coalesce(current_setting('kube_reports_internal.api_write', true),
+		'') = '') EXECUTE FUNCTION kube_reports_internal.dml_object();
 CREATE TRIGGER dml_ends AFTER INSERT OR UPDATE OR DELETE ON kube_reports.object
-	FOR EACH STATEMENT WHEN (current_setting('kube_reports_internal.api_write', true)
-		IS DISTINCT FROM 'on') EXECUTE FUNCTION kube_reports_internal.dml_ends();
+	FOR EACH STATEMENT WHEN (coalesce(current_setting('kube_reports_internal.api_write', true),
+		'') = '') EXECUTE FUNCTION kube_reports_internal.dml_ends();
 CREATE TRIGGER dml_refused BEFORE TRUNCATE ON kube_reports.object
 	FOR EACH STATEMENT EXECUTE FUNCTION kube_reports_internal.dml_refused();
 CREATE TRIGGER dml_refused BEFORE TRUNCATE ON kube_reports_internal.change
@@ -339,15 +350,15 @@ CREATE TRIGGER dml_removed AFTER DELETE ON kube_reports.cluster
 	FOR EACH ROW EXECUTE FUNCTION kube_reports_internal.dml_removed();
 CREATE TRIGGER dml_removing BEFORE UPDATE ON kube_reports.cluster
 	FOR EACH ROW WHEN (OLD.removing IS DISTINCT FROM NEW.removing
-		AND current_setting('kube_reports_internal.api_write', true) IS DISTINCT FROM 'on')
+		AND coalesce(current_setting('kube_reports_internal.api_write', true), '') = '')
 	EXECUTE FUNCTION kube_reports_internal.dml_removing();
 CREATE TRIGGER dml_lane_removed AFTER DELETE ON kube_reports_internal.lane
 	FOR EACH ROW EXECUTE FUNCTION kube_reports_internal.dml_lane_removed();
 -- For each row: a statement that inserts nothing begins no restore.
 CREATE TRIGGER dml_restored AFTER INSERT ON kube_reports_internal.lane
-	FOR EACH ROW WHEN (current_setting('kube_reports_internal.api_write', true)
-		IS DISTINCT FROM 'on') EXECUTE FUNCTION kube_reports_internal.dml_restored();
+	FOR EACH ROW WHEN (coalesce(current_setting('kube_reports_internal.api_write', true),
+		'') = '') EXECUTE FUNCTION kube_reports_internal.dml_restored();
 CREATE TRIGGER dml_registered AFTER INSERT ON kube_reports.cluster
-	FOR EACH ROW WHEN (current_setting('kube_reports_internal.api_write', true)
-		IS DISTINCT FROM 'on') EXECUTE FUNCTION kube_reports_internal.dml_registered();
+	FOR EACH ROW WHEN (coalesce(current_setting('kube_reports_internal.api_write', true),
+		'') = '') EXECUTE FUNCTION kube_reports_internal.dml_registered();
 

@@ -259,7 +259,7 @@ BEGIN
 	PERFORM setval('kube_reports_internal.version_seq', base);
 	IF log_lost THEN
 		UPDATE kube_reports_internal.lane l SET floor = base, lost = '{}';
-		PERFORM set_config('kube_reports_internal.api_write', 'on', true);
+		PERFORM kube_reports_internal.begin_own_write();
 		UPDATE kube_reports.object o SET version = base WHERE o.version > highest;
 		PERFORM set_config('kube_reports_internal.api_write', '', true);
 		-- Pending results can only be made again from the documents.
@@ -321,7 +321,8 @@ COMMENT ON FUNCTION kube_reports_internal.check_incarnation()
 
 -- After a promotion any session may be the first writer.  One check in a session is enough: server, timeline and
 -- database never change under a backend that may write.  If the transaction of the check is rolled back, the check is
--- made again.
+-- made again.  The setting has no seal, which would cost each batch of a proxy: a proxy that sets it harms its own
+-- cluster only.  DML writes for all clusters, in sessions that run other code, too, and checks each time.
 CREATE FUNCTION kube_reports_internal.require_incarnation() RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp

@@ -115,7 +115,7 @@ BEGIN
 			PERFORM kube_reports_internal.record_dml();
 		END IF;
 	END IF;
-	PERFORM set_config('kube_reports_internal.api_write', 'on', true);
+	PERFORM kube_reports_internal.begin_own_write();
 
 	-- The ctid of a row stays valid: no other transaction writes to the lane while this one holds its lock.
 	WITH item AS MATERIALIZED (
