@@ -1,5 +1,5 @@
 -- ingest.sql
---	  What senders forward: results of scans, and objects as they are.
+--	  What senders forward: results of scans, in batches or one by one, and objects as they are.
 --
 -- A batch is stored whole or not at all, in one transaction with its number.
 -- So a sender that got no answer sends the batch again, and the batch has no
@@ -331,6 +331,8 @@ BEGIN
 		refusals := ARRAY[ROW('', 'must be an object')::kube_reports_internal.refusal];
 	ELSE
 		refusals := CASE what WHEN 'results' THEN kube_reports_internal.check_results(parsed)
+			-- They have no number.
+			WHEN 'result' THEN kube_reports_internal.check_results(parsed || '{"seq": 1}')
 			WHEN 'objects' THEN kube_reports_internal.check_objects(exact)
 			ELSE kube_reports_internal.check_sync(parsed) END;
 		SELECT * INTO metadata FROM kube_reports_internal.check_metadata(parsed->'extraMetadata', sender.cluster_name);
@@ -357,7 +359,10 @@ BEGIN
 	PERFORM kube_reports_internal.set_sealed('actor', 'sender:' || sender.name);
 	-- An error rolls back only the rows that the batch has stored.
 	BEGIN
-		IF what = 'results' THEN
+		IF what = 'result' THEN
+			code := 200;
+			reply := kube_reports_internal.forward_result(sender.cluster_id, sender.cluster, parsed);
+		ELSIF what = 'results' THEN
 			SELECT r.code, r.reply INTO code, reply FROM kube_reports_internal.forward_results(sender.name,
 				sender.cluster_id, sender.cluster, parsed, sha256(document)) r;
 		ELSE
@@ -380,8 +385,8 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_forward_batch(uuid, text, text, text, bytea,
 	kube_reports_internal.caller)
-	IS 'a request of a sender, which proved a credential: what is results, objects or sync; kind of the credential: '
-		'token or certificate. Stores the batch whole, for the cluster of the credential, or nothing; see '
+	IS 'a request of a sender, which proved a credential: what is results, result, objects or sync; kind of the '
+		'credential: token or certificate. Stores the batch whole, for the cluster of the credential, or nothing; see '
 		'docs/forwarding.md';
 
 CREATE PROCEDURE kube_reports_internal.api_forward(cluster uuid, what text, kind text, credential text, document bytea,

@@ -292,8 +292,8 @@ COMMENT ON FUNCTION kube_reports_internal.allow_scan(integer, integer, text)
 	IS 'makes room for one more scan of a cluster: forgets finished ones that have no reports any more. Raises KR400 '
 		'when there are too many';
 
-CREATE FUNCTION kube_reports_internal.forward_results(sender text, cluster_id integer, cluster uuid, document jsonb,
-	digest bytea, OUT code integer, OUT reply bytea)
+CREATE FUNCTION kube_reports_internal.store_results(cluster_id integer, cluster uuid, type_id integer, document jsonb,
+	source_version text) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_custom_plan
@@ -301,63 +301,16 @@ SET enable_seqscan = off
 SET jit = off
 AS $$
 DECLARE
-	run			kube_reports_internal.forward_assessment;
-	max_runs CONSTANT integer := 100;
-	given_seq	integer := (document->>'seq')::integer;
 	scan_name	text := document#>>'{scan,name}';
-	run_id		text := document->>'assessmentId';
-	last		boolean := coalesce((document->>'last')::boolean, false);
-	prunes		boolean := coalesce(document->>'prune' = 'scan', false);
-	type_id		integer := (SELECT t.id FROM kube_reports.resource_type t
-		WHERE t."group" = 'openreports.io' AND t.plural = 'clusterreports');
 	results		jsonb := CASE jsonb_typeof(document->'results') WHEN 'array' THEN document->'results' ELSE '[]' END;
 	remediations jsonb := CASE jsonb_typeof(document->'remediations') WHEN 'array' THEN document->'remediations'
 		ELSE '[]' END;
 	seconds		bigint := extract(epoch FROM kube_reports_internal.scan_time(document));
-	accepted	bigint := jsonb_array_length(results) + jsonb_array_length(remediations);
 	changed		bigint;
-	pruned		bigint := 0;
 	names		text[];
 	metadatas	text[];
 	bodies		text[];
-	seen		bigint[];
 BEGIN
-	SELECT a.* INTO run FROM kube_reports_internal.forward_assessment a
-		WHERE a.cluster_id = forward_results.cluster_id AND a.scan = scan_name AND a.assessment = run_id;
-	IF run.seq IS NOT NULL AND given_seq <= run.seq THEN
-		IF given_seq = run.seq AND run.digest <> forward_results.digest THEN
-			code := 409;
-			reply := kube_reports_internal.forward_refusal(409, 'Conflict',
-				format('batch %s of assessment "%s" was another one', given_seq, run_id));
-			RETURN;
-		END IF;
-		code := 200;
-		reply := convert_to(CASE WHEN given_seq = run.seq THEN run.reply ELSE jsonb_build_object('accepted', accepted,
-			'changed', 0, 'pruned', 0, 'cursor', run_id || ':' || run.seq) END::text, 'UTF8');
-		RETURN;
-	ELSIF given_seq <> coalesce(run.seq, 0) + 1 OR run.finished OR NOT run.latest THEN
-		code := 409;
-		reply := kube_reports_internal.forward_refusal(409, 'Conflict', CASE
-			WHEN run.finished THEN format('assessment "%s" is finished', run_id)
-			WHEN NOT run.latest THEN format('a later assessment of scan "%s" has begun', scan_name)
-			ELSE format('batch %s is expected, not %s', coalesce(run.seq, 0) + 1, given_seq) END,
-			ARRAY[ROW('/seq', 'must be ' || coalesce(run.seq, 0) + 1)::kube_reports_internal.refusal]);
-		RETURN;
-	END IF;
-	IF run.seq IS NULL THEN
-		DELETE FROM kube_reports_internal.forward_seen s
-			WHERE s.cluster_id = forward_results.cluster_id AND s.scan = scan_name;
-		UPDATE kube_reports_internal.forward_assessment a SET latest = false
-			WHERE a.cluster_id = forward_results.cluster_id AND a.scan = scan_name AND a.latest;
-		DELETE FROM kube_reports_internal.forward_assessment a
-			WHERE a.cluster_id = forward_results.cluster_id AND a.scan = scan_name
-				AND (a.received_at < now() - interval '30 days' OR a.assessment IN (
-					SELECT o.assessment FROM kube_reports_internal.forward_assessment o
-					WHERE o.cluster_id = a.cluster_id AND o.scan = a.scan
-					ORDER BY o.received_at DESC, o.assessment OFFSET max_runs - 1));
-		PERFORM kube_reports_internal.allow_scan(cluster_id, type_id, scan_name);
-	END IF;
-
 	WITH given AS MATERIALIZED (
 		SELECT r.position, s.subject, s.kind, r.value->>'rule' AS rule,
 			kube_reports_internal.result_key(s.subject, s.kind, r.value->>'rule') AS key,
@@ -375,13 +328,13 @@ BEGIN
 		SELECT g.name FROM given g
 		UNION
 		SELECT o.name FROM kube_reports.object o WHERE remediations <> '[]'
-			AND o.cluster_id = forward_results.cluster_id AND o.resource_type = type_id AND o.namespace = ''
+			AND o.cluster_id = store_results.cluster_id AND o.resource_type = type_id AND o.namespace = ''
 			AND o.labels @> ARRAY[kube_reports_internal.scan_label(scan_name)]
 			AND right(o.name, 2) IN (SELECT f.rules FROM fix f)
 	), stored AS MATERIALIZED (
 		SELECT o.name, o.metadata, o.body::jsonb AS body
 		FROM touched t CROSS JOIN LATERAL (SELECT * FROM kube_reports.object o
-			WHERE o.cluster_id = forward_results.cluster_id AND o.resource_type = type_id AND o.namespace = ''
+			WHERE o.cluster_id = store_results.cluster_id AND o.resource_type = type_id AND o.namespace = ''
 				AND o.name = t.name LIMIT 1) o
 	), old AS MATERIALIZED (
 		SELECT s.name, r.value AS result, kube_reports_internal.result_key(s.body#>>'{scope,name}',
@@ -423,8 +376,77 @@ BEGIN
 		FROM report r LEFT JOIN stored s ON s.name = r.name;
 	IF names IS NOT NULL THEN
 		PERFORM kube_reports_internal.forward_store(cluster, 'openreports.io', 'v1alpha1', 'clusterreports',
-			array_fill(run_id || ':' || given_seq, ARRAY[cardinality(names)]), metadatas, bodies);
+			array_fill(source_version, ARRAY[cardinality(names)]), metadatas, bodies);
 	END IF;
+	RETURN changed;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.store_results(integer, uuid, integer, jsonb, text)
+	IS 'puts the results and remediations of a batch into the reports of its scan; how many results have changed';
+
+CREATE FUNCTION kube_reports_internal.forward_results(sender text, cluster_id integer, cluster uuid, document jsonb,
+	digest bytea, OUT code integer, OUT reply bytea)
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_custom_plan
+SET enable_seqscan = off
+SET jit = off
+AS $$
+DECLARE
+	run			kube_reports_internal.forward_assessment;
+	max_runs CONSTANT integer := 100;
+	given_seq	integer := (document->>'seq')::integer;
+	scan_name	text := document#>>'{scan,name}';
+	run_id		text := document->>'assessmentId';
+	last		boolean := coalesce((document->>'last')::boolean, false);
+	prunes		boolean := coalesce(document->>'prune' = 'scan', false);
+	type_id		integer := (SELECT t.id FROM kube_reports.resource_type t
+		WHERE t."group" = 'openreports.io' AND t.plural = 'clusterreports');
+	results		jsonb := CASE jsonb_typeof(document->'results') WHEN 'array' THEN document->'results' ELSE '[]' END;
+	remediations jsonb := CASE jsonb_typeof(document->'remediations') WHEN 'array' THEN document->'remediations'
+		ELSE '[]' END;
+	accepted	bigint := jsonb_array_length(results) + jsonb_array_length(remediations);
+	changed		bigint;
+	pruned		bigint := 0;
+	seen		bigint[];
+BEGIN
+	SELECT a.* INTO run FROM kube_reports_internal.forward_assessment a
+		WHERE a.cluster_id = forward_results.cluster_id AND a.scan = scan_name AND a.assessment = run_id;
+	IF run.seq IS NOT NULL AND given_seq <= run.seq THEN
+		IF given_seq = run.seq AND run.digest <> forward_results.digest THEN
+			code := 409;
+			reply := kube_reports_internal.forward_refusal(409, 'Conflict',
+				format('batch %s of assessment "%s" was another one', given_seq, run_id));
+			RETURN;
+		END IF;
+		code := 200;
+		reply := convert_to(CASE WHEN given_seq = run.seq THEN run.reply ELSE jsonb_build_object('accepted', accepted,
+			'changed', 0, 'pruned', 0, 'cursor', run_id || ':' || run.seq) END::text, 'UTF8');
+		RETURN;
+	ELSIF given_seq <> coalesce(run.seq, 0) + 1 OR run.finished OR NOT run.latest THEN
+		code := 409;
+		reply := kube_reports_internal.forward_refusal(409, 'Conflict', CASE
+			WHEN run.finished THEN format('assessment "%s" is finished', run_id)
+			WHEN NOT run.latest THEN format('a later assessment of scan "%s" has begun', scan_name)
+			ELSE format('batch %s is expected, not %s', coalesce(run.seq, 0) + 1, given_seq) END,
+			ARRAY[ROW('/seq', 'must be ' || coalesce(run.seq, 0) + 1)::kube_reports_internal.refusal]);
+		RETURN;
+	END IF;
+	IF run.seq IS NULL THEN
+		DELETE FROM kube_reports_internal.forward_seen s
+			WHERE s.cluster_id = forward_results.cluster_id AND s.scan = scan_name;
+		UPDATE kube_reports_internal.forward_assessment a SET latest = false
+			WHERE a.cluster_id = forward_results.cluster_id AND a.scan = scan_name AND a.latest;
+		DELETE FROM kube_reports_internal.forward_assessment a
+			WHERE a.cluster_id = forward_results.cluster_id AND a.scan = scan_name
+				AND (a.received_at < now() - interval '30 days' OR a.assessment IN (
+					SELECT o.assessment FROM kube_reports_internal.forward_assessment o
+					WHERE o.cluster_id = a.cluster_id AND o.scan = a.scan
+					ORDER BY o.received_at DESC, o.assessment OFFSET max_runs - 1));
+		PERFORM kube_reports_internal.allow_scan(cluster_id, type_id, scan_name);
+	END IF;
+
+	changed := kube_reports_internal.store_results(cluster_id, cluster, type_id, document, run_id || ':' || given_seq);
 	seen := ARRAY(SELECT kube_reports_internal.result_key(coalesce(r.value->>'subject', ''),
 		CASE r.value#>>'{extra,resourceType}' WHEN 'node' THEN 'Node' ELSE 'Cluster' END, r.value->>'rule')
 		FROM jsonb_array_elements(results) r(value));
@@ -455,3 +477,81 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.forward_results(text, integer, uuid, jsonb, bytea)
 	IS 'stores a batch of results of a scan, which check_results() has passed';
+
+---- single results ----
+
+-- When the first result of an assessment came.  A later assessment of the scan begins after it.
+CREATE FUNCTION kube_reports_internal.begin_assessment(cluster_id integer, type_id integer, scan text, run_id text)
+	RETURNS timestamptz
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+	max_runs CONSTANT integer := 100;
+	known		timestamptz := (SELECT a.received_at FROM kube_reports_internal.forward_assessment a
+		WHERE a.cluster_id = begin_assessment.cluster_id AND a.scan = begin_assessment.scan AND a.assessment = run_id);
+BEGIN
+	IF known IS NOT NULL THEN
+		RETURN known;
+	END IF;
+	PERFORM kube_reports_internal.allow_scan(cluster_id, type_id, scan);
+	UPDATE kube_reports_internal.forward_assessment a SET latest = false
+		WHERE a.cluster_id = begin_assessment.cluster_id AND a.scan = begin_assessment.scan AND a.latest;
+	DELETE FROM kube_reports_internal.forward_assessment a
+		WHERE a.cluster_id = begin_assessment.cluster_id AND a.scan = begin_assessment.scan
+			AND a.assessment IN (SELECT o.assessment FROM kube_reports_internal.forward_assessment o
+				WHERE o.cluster_id = a.cluster_id AND o.scan = a.scan
+				ORDER BY o.received_at DESC, o.assessment OFFSET max_runs - 1);
+	INSERT INTO kube_reports_internal.forward_assessment (cluster_id, scan, assessment, seq, digest, reply, finished,
+			latest, received_at)
+		VALUES (begin_assessment.cluster_id, begin_assessment.scan, run_id, 0, '', '{}', true, true, now());
+	RETURN now();
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.begin_assessment(integer, integer, text, text)
+	IS 'when the first result of an assessment came, of whose results each comes alone; now, if this is the first';
+
+CREATE FUNCTION kube_reports_internal.forward_result(cluster_id integer, cluster uuid, document jsonb)
+	RETURNS bytea
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
+AS $$
+DECLARE
+	scan_name	text := document#>>'{scan,name}';
+	run_id		text := document->>'assessmentId';
+	type_id		integer := (SELECT t.id FROM kube_reports.resource_type t
+		WHERE t."group" = 'openreports.io' AND t.plural = 'clusterreports');
+	begun		timestamptz := kube_reports_internal.begin_assessment(cluster_id, type_id, scan_name, run_id);
+	accepted	bigint := jsonb_array_length(document->'results');
+	fresh		jsonb;
+	changed		bigint := 0;
+BEGIN
+	-- The time of a stored result is that of its assessment: one of an earlier assessment comes late.
+	SELECT coalesce(jsonb_agg(r.value ORDER BY r.position), '[]') INTO fresh
+		FROM jsonb_array_elements(document->'results') WITH ORDINALITY r(value, position)
+		WHERE NOT EXISTS (SELECT FROM kube_reports.object o, jsonb_array_elements(o.body::jsonb->'results') s(value)
+			WHERE o.cluster_id = forward_result.cluster_id AND o.resource_type = type_id AND o.namespace = ''
+				AND o.name = kube_reports_internal.scan_report_name(scan_name, coalesce(r.value->>'subject', ''),
+					CASE r.value#>>'{extra,resourceType}' WHEN 'node' THEN 'Node' ELSE 'Cluster' END,
+					r.value->>'rule')
+				AND s.value->>'rule' = r.value->>'rule'
+				AND (s.value#>>'{timestamp,seconds}')::bigint > floor(extract(epoch FROM begun))::bigint);
+	IF fresh <> '[]' THEN
+		changed := kube_reports_internal.store_results(cluster_id, cluster, type_id,
+			document || jsonb_build_object('results', fresh, 'scan', document->'scan'
+				|| jsonb_build_object('endTimestamp', to_char(begun AT TIME ZONE 'UTC',
+					'YYYY-MM-DD"T"HH24:MI:SS"Z"'))), run_id);
+	END IF;
+	PERFORM kube_reports_internal.merge_metadata(cluster_id, document->'extraMetadata');
+	RETURN convert_to(jsonb_build_object('accepted', accepted, 'changed', changed, 'pruned', 0,
+		'cursor', run_id)::text, 'UTF8');
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.forward_result(integer, uuid, jsonb)
+	IS 'stores results that come alone, without a number, which check_results() has passed: a repeat has no second '
+		'effect, and one of an earlier assessment replaces none of a later one';
