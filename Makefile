@@ -286,8 +286,10 @@ sql/build/tle/kube_reports--tle.sql: sql/build/tle/install.sql $(RELEASES:%=sql/
 
 # Each program beside the proxy is a room with a main() of its own.
 # kube-reports-NAME comes from proxy/NAME, and from the rooms of the proxy that its files include.
-# PACKAGES_NAME: its libraries, as pkg-config knows them.
-PROGRAMS =
+# PACKAGES_NAME: its libraries, as pkg-config knows them.  OBJS_NAME: objects of generated files.
+PROGRAMS = grpc
+PACKAGES_grpc = libh2o-evloop libpq openssl jansson zlib liblz4 libnghttp2 libprotobuf-c
+OBJS_grpc = $(patsubst %,proxy/build/proto/%.pb-c.o,forward compliance wire)
 PROGRAM_FILES = $(PROGRAMS:%=proxy/build/kube-reports-%)
 
 PROXY = proxy/build/kube-reports-proxy
@@ -330,12 +332,32 @@ proxy/build/rooms.a: $(filter-out proxy/build/main.o,$(PROXY_OBJS))
 
 define program_rule
 proxy/build/kube-reports-$(1): $(patsubst proxy/%.c,proxy/build/%.o,$(wildcard proxy/$(1)/*.c)) \
-		proxy/build/rooms.a proxy/build/engine.a
+		$(OBJS_$(1)) proxy/build/rooms.a proxy/build/engine.a
 	$$(CC) $$(PROXY_CFLAGS) -o $$@ $$^ -Wl,--as-needed $$(shell pkg-config --libs $(PACKAGES_$(1))) -lpcre2-8 -lm
 endef
 $(foreach name,$(PROGRAMS),$(eval $(call program_rule,$(name))))
 
--include $(PROXY_OBJS:.o=.d) $(PROGRAM_OBJS:.o=.d) $(ENGINE_OBJS:.o=.d)
+# The messages of kube-reports-grpc.  libprotobuf-c ends texts at a NUL, and does not check that they are UTF-8.
+# So in C texts are fields of bytes, and maps are what they are on the wire: repeated messages.
+proxy/build/proto/%.proto: docs/proto/%.proto
+	@mkdir -p $(@D)
+	sed -E -e 's/^( *)map<string, string> /\1repeated Pair /' -e 's/^( *(repeated )?)string /\1bytes /' $< >$@
+	echo 'message Pair { bytes key = 1; bytes value = 2; }' >>$@
+
+proxy/build/proto/%.proto: proxy/grpc/%.proto
+	@mkdir -p $(@D)
+	cp $< $@
+
+proxy/build/proto/%.pb-c.c proxy/build/proto/%.pb-c.h: proxy/build/proto/%.proto
+	protoc-c --proto_path=$(@D) --c_out=$(@D) $<
+
+proxy/build/proto/%.o: proxy/build/proto/%.c proxy/build/flags
+	$(PROXY_COMPILE) -MMD -MP -c -o $@ $<
+
+proxy/build/grpc/%.o: private PROXY_COMPILE += -Iproxy/build/proto
+$(patsubst proxy/%.c,proxy/build/%.o,$(wildcard proxy/grpc/*.c)): $(OBJS_grpc:.o=.h)
+
+-include $(PROXY_OBJS:.o=.d) $(PROGRAM_OBJS:.o=.d) $(OBJS_grpc:.o=.d) $(ENGINE_OBJS:.o=.d)
 
 .PHONY: install-proxy uninstall-proxy
 install: install-proxy

@@ -48,8 +48,8 @@ set_disabled_plugins(void *target, const char *value)
 	return NULL;
 }
 
-static const char *
-set_logging_format(void *target, const char *value)
+const char *
+config_set_logging_format(void *target, const char *value)
 {
 	LoggingFormat *format = target;
 
@@ -64,7 +64,7 @@ set_logging_format(void *target, const char *value)
 
 static FlagParser authorization_parser = {&config.authorization_mode, set_authorization};
 static FlagParser plugins_parser = {&config.namespace_lifecycle, set_disabled_plugins};
-static FlagParser logging_parser = {&config.logging_format, set_logging_format};
+static FlagParser logging_parser = {&config.logging_format, config_set_logging_format};
 
 /* ---------- all flags ---------- */
 

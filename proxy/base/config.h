@@ -107,6 +107,9 @@ extern void config_parse(int argc, char **argv, void (*help_end) (void));
 /* Sets every default: for a command that has an HTTP port but is no server of the API. */
 extern void config_use_defaults(void);
 
+/* Parses --logging-format into a LoggingFormat (FlagParser). */
+extern const char *config_set_logging_format(void *target, const char *value);
+
 /* Whether a kube-apiserver is configured: a kubeconfig is given ("": none), or this process runs in a pod. */
 extern bool config_has_kubeapi(const char *kubeconfig);
 

@@ -328,6 +328,18 @@ pg_start_worker(int worker)
 	answer_room_on_release(dispatch_all, NULL);
 }
 
+void
+pg_start_receiver(void)
+{
+	PgTarget   *target = pg_target_new(config.database, false, names_resolved, &reads);
+
+	pg_announces = true;
+	pool_start(&reads, config.database, target, 1, 0, GAUGE_DB_READS, READ_LOCK_TIMEOUT);
+	pool_start(&writes, config.database, target, config.connections - 1, 0, GAUGE_DB_WRITES, WRITE_LOCK_TIMEOUT);
+	loop_timer_start(&sweep_timer, SWEEP_MS, sweep, NULL);
+	answer_room_on_release(dispatch_all, NULL);
+}
+
 /*
  * The connection for writes serves the steps of upkeep.c, which take up to some seconds each.  The one for reads serves
  * webhooks and the like.

@@ -121,6 +121,9 @@ extern void pg_start_worker(int worker);
 extern void pg_start_upkeep(void);
 extern void pg_start_feed(void);
 
+/* For a process that only stores what senders forward: one connection for reads, the others for writes; at least 2. */
+extern void pg_start_receiver(void);
+
 /* True when a connection for reads is open; otherwise *why (why may be NULL) is the reason, for the log and readyz. */
 extern bool pg_connected(const char **why);
 

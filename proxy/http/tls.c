@@ -128,15 +128,21 @@ on_ssl_event(const SSL *ssl, int where, int value)
 	refusal[0] = '\0';
 }
 
-/* Offers only HTTP/1.1. */
+/* The one protocol that is offered, as ALPN has it: a length and a name. */
+static const unsigned char *protocol = (const unsigned char *) "\x08http/1.1";
+
+void
+tls_offer_http2(void)
+{
+	protocol = (const unsigned char *) "\x02h2";
+}
+
 static int
 select_protocol(SSL *ssl, const unsigned char **out, unsigned char *out_len, const unsigned char *offered,
 				unsigned int offered_len,
 				void *arg)
 {
-	static const unsigned char ours[] = {8, 'h', 't', 't', 'p', '/', '1', '.', '1'};
-
-	if (SSL_select_next_proto((unsigned char **) out, out_len, ours, sizeof(ours), offered, offered_len) !=
+	if (SSL_select_next_proto((unsigned char **) out, out_len, protocol, protocol[0] + 1u, offered, offered_len) !=
 		OPENSSL_NPN_NEGOTIATED)
 		return SSL_TLSEXT_ERR_ALERT_FATAL;
 	return SSL_TLSEXT_ERR_OK;

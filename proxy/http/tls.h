@@ -18,6 +18,9 @@
  */
 extern bool tls_start(char *why, size_t why_size);
 
+/* Contexts made from now on offer HTTP/2 alone, not HTTP/1.1.  Call it before tls_start(). */
+extern void tls_offer_http2(void);
+
 /* The context for new connections. */
 extern SSL_CTX *tls_context(void);
 

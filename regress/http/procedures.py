@@ -57,6 +57,9 @@ PROCEDURES = {
         "```": "regress/http/test_fleet.py::test_the_commands_of_the_page",
     },
     "docs/forwarding.md": {
+        "kube-reports-grpc --port": "regress/http/test_forward_grpc.py::test_page",
+        "protoc ": "regress/http/test_forward_grpc.py::test_page",
+        "```python": "regress/http/test_forward_grpc.py::test_page",
         "```": "regress/http/test_forward.py::test_page",
         "```json": "regress/http/test_forward.py::test_page",
         "receiver.enabled=true": "regress/chart/test_forwarding.py::test_commands_render",

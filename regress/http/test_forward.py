@@ -486,7 +486,8 @@ def blocks(page, kind=""):
 
 def test_page(receiver, tmp_path):
     """Runs what docs/forwarding.md says, from the first grant to a running sender."""
-    page = (TOP / "docs" / "forwarding.md").read_text(encoding="utf-8")
+    # The rest is run by test_forward_grpc.py.
+    page = (TOP / "docs" / "forwarding.md").read_text(encoding="utf-8").partition("## gRPC")[0]
     scan, objects_batch, comparison = [json.loads(block) for block in blocks(page, "json")]
     # The chart's commands are those of regress/chart/test_forwarding.py.
     shells = [re.sub(r"\\\n +", "", block).removeprefix("$ ").strip().split("\n") for block in blocks(page)

@@ -1,0 +1,104 @@
+/*-------------------------------------------------------------------------
+ *
+ * session.h
+ *	  What connection.c and stream.c share: a connection, its streams and its session of libnghttp2.
+ *
+ * connection.c has the sockets, TLS and times; stream.c has the streams and
+ * what libnghttp2 reports of them.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GRPC_SESSION_H
+#define GRPC_SESSION_H
+
+#include <nghttp2/nghttp2.h>
+
+#include "base/loop.h"
+#include "grpc/connection.h"
+
+#define HEAD_BYTES ((size_t) 16 * 1024) /* of all names and values of a head, as libnghttp2 gives them */
+#define HEAD_FIELDS 100
+#define QUEUED_FRAMES 256		/* that wait for the client to read */
+#define WINDOW 65535			/* bytes of a stream; of a stranger's connection */
+
+typedef struct Connection Connection;
+
+typedef struct Header
+{
+	const char *name;
+	const char *value;
+} Header;
+
+struct Stream
+{
+	Connection *connection;
+	Stream	   *previous;
+	Stream	   *next;
+	int32_t		id;
+	void	   *user;			/* NULL before begun(), or when it refused the stream */
+	Arena		arena;
+	Header		headers[HEAD_FIELDS];
+	size_t		header_count;
+	size_t		head_bytes;
+	bool		large;
+	size_t		owed;			/* bytes of the connection's window that are not given back */
+	size_t		untaken;		/* bytes of the stream's window, likewise */
+	char	   *out;			/* of stream_send(), owned */
+	size_t		out_len;
+	size_t		out_sent;
+	size_t		out_size;
+	bool		answered;		/* the headers of the answer are submitted */
+	bool		finished;		/* stream_finish() was called */
+	bool		reset;			/* RST_STREAM is submitted */
+	nghttp2_nv *trailers;		/* of stream_finish(), in the arena */
+	size_t		trailer_count;
+};
+
+struct Connection
+{
+	Connection *previous;		/* in the list of all, newest last */
+	Connection *next;
+	int			fd;
+	LoopSocket *socket;
+	SSL		   *ssl;
+	ClientCertificate *peer;
+	nghttp2_session *session;	/* NULL during the handshake */
+	Stream	   *streams;
+	size_t		stream_count;
+	bool		trusted;
+	bool		going_away;
+	bool		broken;			/* to be closed by whoever runs it */
+	bool		running;		/* inside run() */
+	int			wrong_credentials;
+	uint64_t	active_at;		/* when the last stream ended, or the connection began */
+	uint64_t	progress_at;	/* when the client last took bytes, or nothing waited */
+	char	   *out;			/* frames that OpenSSL has not taken; OUT_BYTES, NULL: none */
+	size_t		out_len;
+	size_t		out_sent;
+	bool		writable_asked;
+	LoopTimer	turn;			/* runs the connection soon */
+	LoopTimer	watch;			/* looks at its times */
+};
+
+/* ---------- connection.c ---------- */
+
+extern ConnectionCounts connection_counts;
+
+/* Runs the connection soon: what handlers have submitted is sent. */
+extern void connection_run_soon(Connection *connection);
+
+/* Closes the connection at the end of its turn, without another word.  why: for the log; NULL: nothing is wrong. */
+extern void connection_break(Connection *connection, const char *why);
+
+/* ---------- stream.c ---------- */
+
+/* Once, before the first session. */
+extern void streams_start(const StreamHandlers *given);
+
+/* Begins the session of a connection: the settings are submitted. */
+extern void streams_open(Connection *connection, int most_streams);
+
+/* Ends every stream of a connection that is being closed. */
+extern void streams_close(Connection *connection);
+
+#endif							/* GRPC_SESSION_H */

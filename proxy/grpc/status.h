@@ -1,0 +1,71 @@
+/*-------------------------------------------------------------------------
+ *
+ * status.h
+ *	  How a call ends: gRPC status codes, and the errors of the database that become them.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GRPC_STATUS_H
+#define GRPC_STATUS_H
+
+#include "db/pg.h"
+#include "grpc/connection.h"
+
+/* Numbers of gRPC. */
+typedef enum StatusCode
+{
+	STATUS_OK = 0,
+	STATUS_CANCELLED = 1,
+	STATUS_INVALID_ARGUMENT = 3,
+	STATUS_DEADLINE_EXCEEDED = 4,
+	STATUS_NOT_FOUND = 5,
+	STATUS_ALREADY_EXISTS = 6,
+	STATUS_PERMISSION_DENIED = 7,
+	STATUS_RESOURCE_EXHAUSTED = 8,
+	STATUS_FAILED_PRECONDITION = 9,
+	STATUS_ABORTED = 10,
+	STATUS_UNIMPLEMENTED = 12,
+	STATUS_INTERNAL = 13,
+	STATUS_UNAVAILABLE = 14,
+	STATUS_UNAUTHENTICATED = 16,
+	STATUS_CODES				/* one more than the largest */
+} StatusCode;
+
+/* A field that is wrong. */
+typedef struct StatusField
+{
+	const char *path;			/* as in results[3].rule */
+	const char *description;
+} StatusField;
+
+typedef struct CallStatus
+{
+	StatusCode	code;
+	const char *message;
+	const StatusField *fields;
+	size_t		field_count;
+	int			retry_ms;		/* when the client may try again; 0: it is told nothing */
+} CallStatus;
+
+/* The client may wait so long before it tries again. */
+#define STATUS_RETRY_MS 1000
+
+#define STATUS_TRAILERS 4		/* at most */
+
+/* The name of a code, as in UNAVAILABLE. */
+extern const char *status_name(StatusCode code);
+
+/* The status for a statement that did not succeed; logs what only the operator may know. */
+extern CallStatus status_of_outcome(Arena *arena, PgOutcome outcome, const PgError *error);
+
+/*
+ * The status for an answer of api_forward() (code, and a document Status) that is not 200.  name_field turns a JSON
+ * pointer of the document into the path of a field.
+ */
+extern CallStatus status_of_reply(Arena *arena, int code, JsonText reply,
+								  const char *(*name_field) (Arena *arena, const char *pointer));
+
+/* Writes the trailers of a status; returns how many there are. */
+extern size_t status_trailers(Arena *arena, const CallStatus *status, StreamHeader *trailers);
+
+#endif							/* GRPC_STATUS_H */
