@@ -3,6 +3,7 @@ One cluster moves to another database, by the page: its clients go on, clusters 
 there notice nothing.
 """
 
+import json
 import os
 import threading
 import uuid
@@ -12,6 +13,7 @@ import pytest
 from client import POLR, failure, path_of, report, result, until
 from conftest import Database, Proxy, Stack, own_certificates, run
 from runbook import block
+from variants import both_variants
 
 PAGE = "COPY kube_reports.arriving_row"
 UID = "3b241101-e2bb-4255-8caf-4136c566a962"
@@ -264,3 +266,37 @@ def test_every_table_of_a_cluster_moves(homes):
     sent = new.psql("SELECT pg_get_functiondef('kube_reports.send_cluster(uuid)'::regprocedure)")
     for name in new.psql("SELECT relation FROM kube_reports_internal.moved_relations()").split():
         assert f"'{name}'" in sent
+
+
+def moves(old, new, cluster):
+    """The cluster leaves one database for the other; what both of them answered."""
+    for part in ("hold_writes", "send_cluster", "receive_cluster"):
+        done = commands(old, new, cluster=cluster, part=part)
+        assert done.code == 0, done.err
+    before = answers(old, cluster)
+    assert commands(old, new, cluster=cluster, part="unregister_cluster").code == 0
+    return before, answers(new, cluster)
+
+
+@pytest.fixture(scope="module")
+def variants():
+    yield from both_variants()
+
+
+def test_to_the_other_variant_and_back(variants):
+    """The rows are the same in both"""
+    in_c, in_sql = variants
+    cluster = str(uuid.uuid4())
+    in_c.psql(f"SELECT kube_reports.register_cluster('{cluster}')")
+    for number in range(3):
+        document = json.dumps(report(f"r{number}", "ns", results=[result("shared"), result(f"p{number}", "fail")]))
+        in_c.psql(f"SELECT kube_reports.create_report('{cluster}', :'document'::jsonb::text::kube_reports.report)",
+                  document=document)
+    in_c.psql(f"SELECT kube_reports.delete_report('{cluster}', 'policyreports.wgpolicyk8s.io', 'ns', 'r2')")
+    while in_c.psql("SELECT kube_reports.maintain()") == "t":
+        pass
+    for old, new in ((in_c, in_sql), (in_sql, in_c)):
+        before, after = moves(old, new, cluster)
+        assert before == after and all(after)
+        assert old.psql(f"SELECT count(*) FROM kube_reports.cluster WHERE uid = '{cluster}'") == "0"
+    assert in_c.psql("SELECT count(*) FROM kube_reports.verify()") == "0"
