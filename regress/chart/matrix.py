@@ -186,6 +186,6 @@ MATRIX = {
         "apiServices": {"method": "none"},
         "podDisruptionBudget": {"enabled": False},
         "certificate": {"source": "secret", "secretName": "serving"},
-        "database": {"type": "external", "secret": {"name": "db"}, "setup": {"enabled": False}},
+        "database": {"type": "external", "leaveExisting": True, "secret": {"name": "db"}, "setup": {"enabled": False}},
     },
 }

@@ -219,7 +219,7 @@ def test_hooks():
             [word for word in words if word.startswith("--")],
         )
 
-    begin = jobs["post-install,post-upgrade"]
+    begin = jobs["post-install,post-upgrade,post-rollback"]
     words, groups, given = line(begin["containers"][0])
     assert words == ["kube-reports-proxy", "apiservice", "enable"] and groups == served
     assert "--ca-file=/etc/kube-reports/ca/ca.crt" in given

@@ -20,6 +20,7 @@ KINDS = {
     "v1": ["Secret", "Namespace", "ServiceAccount", "ConfigMap", "Service"],
     "apps/v1": ["Deployment", "StatefulSet"],
     "batch/v1": ["Job"],
+    "postgresql.cnpg.io/v1": ["Cluster"],
     "policy/v1": ["PodDisruptionBudget"],
     "networking.k8s.io/v1": ["NetworkPolicy"],
     "rbac.authorization.k8s.io/v1": ["ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"],
@@ -33,7 +34,7 @@ def discovery():
             {
                 "name": f"{kind.lower().removesuffix('y')}{'ies' if kind.endswith('y') else 's'}",
                 "singularName": kind.lower(),
-                "namespaced": not kind.startswith("Cluster") and kind != "Namespace",
+                "namespaced": not kind.startswith("ClusterRole") and kind != "Namespace",
                 "kind": kind,
                 "verbs": ["get", "list"],
             }
@@ -65,12 +66,14 @@ class Cluster:
 
     def __init__(self, directory):
         self.secrets = {}
+        self.others = {}
         answers = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self):
                 path = self.path.partition("?")[0]
-                document = FIXED.get(path) or answers.secrets.get(path.removeprefix(f"{SECRETS}/"))
+                document = (FIXED.get(path) or answers.others.get(path)
+                            or answers.secrets.get(path.removeprefix(f"{SECRETS}/")))
                 code = 200 if document else 404
                 text = json.dumps(
                     document
@@ -101,25 +104,15 @@ class Cluster:
             )
         )
 
+    def render(self, binary, *values, check=True):
+        """Renders as helm upgrade would; the finished helm."""
+        return helm("template", "kube-reports", CHART, "--namespace", "kube-reports", "--dry-run=server",
+                    "--kube-version", KUBE_VERSION, "--disable-openapi-validation", "--kubeconfig", self.kubeconfig,
+                    *values, binary=binary, check=check)
+
     def upgrade(self, binary, *values):
         """Renders as helm upgrade would, and keeps the Secrets that come of it."""
-        objects = yaml_documents(
-            helm(
-                "template",
-                "kube-reports",
-                CHART,
-                "--namespace",
-                "kube-reports",
-                "--dry-run=server",
-                "--kube-version",
-                KUBE_VERSION,
-                "--disable-openapi-validation",
-                "--kubeconfig",
-                self.kubeconfig,
-                *values,
-                binary=binary,
-            ).stdout
-        )
+        objects = yaml_documents(self.render(binary, *values).stdout)
         self.secrets = {one["metadata"]["name"]: one for one in of_kind(objects, "Secret")}
         for one in self.secrets.values():
             # By these helm knows what is of the release.
@@ -248,3 +241,23 @@ def test_lost_secret(cluster):
         == certificates(cluster.data("kube-reports-database-tls")["ca.crt"])[0]
     )
     assert named(objects, "Secret", "kube-reports-database-proxy")
+
+
+@pytest.mark.parametrize("made, kind, api, plural", [
+    ("bundled", "StatefulSet", "apps/v1", "statefulsets"),
+    ("cloudnative-pg", "Cluster", "postgresql.cnpg.io/v1", "clusters"),
+])
+def test_database_is_not_left_by_mistake(cluster, made, kind, api, plural):
+    """Reports do not move with database.type: the upgrade is refused until it says that they may stay behind."""
+    name = "kube-reports-database"
+    cluster.others[f"/apis/{api}/namespaces/kube-reports/{plural}/{name}"] = {
+        "apiVersion": api, "kind": kind, "metadata": {"name": name, "namespace": "kube-reports"}}
+    cluster.upgrade(cluster.binary, "--set", f"database.type={made}", "--api-versions", "postgresql.cnpg.io/v1")
+    other = ("--set", "database.type=external,database.secret.name=db,database.setup.enabled=false",
+             "--api-versions", "postgresql.cnpg.io/v1")
+    done = cluster.render(cluster.binary, *other, check=False)
+    assert done.returncode != 0 and f"has a database of database.type {made}" in done.stderr, done.stderr
+    cluster.upgrade(cluster.binary, *other, "--set", "database.leaveExisting=true")
+    # Only what stands there already is in question.
+    cluster.others.clear()
+    cluster.upgrade(cluster.binary, *other)

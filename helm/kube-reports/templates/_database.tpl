@@ -11,6 +11,39 @@ that libpq reads, or a connection service file.
 {{ include "kube-reports.fullname" . }}-database-proxy
 {{- end }}
 
+{{/*
+The password of a Secret that the chart makes, in base64: (list root secret).  What is in the cluster is kept; a new one is made once for
+all templates.
+*/}}
+{{- define "kube-reports.password" -}}
+{{- $root := index . 0 -}}
+{{- $name := index . 1 -}}
+{{- $made := get $root.Values "madePasswords" | default dict -}}
+{{- if not (hasKey $made $name) -}}
+{{- $password := randAlphaNum 32 | b64enc -}}
+{{- with lookup "v1" "Secret" $root.Release.Namespace $name }}{{ $password = index .data "password" | default $password }}{{ end -}}
+{{- $_ := set $made $name $password -}}
+{{- $_ := set $root.Values "madePasswords" $made -}}
+{{- end -}}
+{{- get $made $name -}}
+{{- end }}
+
+{{/*
+An annotation that changes with the password, so that an upgrade replaces proxies that have an older one.  Of a Secret that the chart
+makes, a hash of the password; of one that it is told of, the version that the Secret has in the cluster, because its password may be
+guessable.
+*/}}
+{{- define "kube-reports.passwordVersion" -}}
+{{- $database := .Values.database -}}
+{{- if ne $database.type "external" -}}
+checksum/password: {{ include "kube-reports.password" (list . (include "kube-reports.passwordSecret" .)) | sha256sum | quote }}
+{{- else if $database.secret.name -}}
+{{- with lookup "v1" "Secret" .Release.Namespace $database.secret.name -}}
+checksum/password: {{ printf "%s-%s" .metadata.uid .metadata.resourceVersion | sha256sum | quote }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{- define "kube-reports.databaseTls" -}}
 {{- if eq .Values.database.type "external" -}}
 {{ .Values.database.tls.secretName }}
@@ -122,6 +155,18 @@ that libpq reads, or a connection service file.
 {{- define "kube-reports.checkDatabase" -}}
 {{- $database := .Values.database -}}
 {{- $roles := $database.setup.roles -}}
+{{- if not $database.leaveExisting -}}
+{{- $made := list -}}
+{{- if ne $database.type "bundled" }}{{ $made = append $made (list "bundled" "apps/v1" "StatefulSet") }}{{ end -}}
+{{- if and (ne $database.type "cloudnative-pg") (.Capabilities.APIVersions.Has "postgresql.cnpg.io/v1") -}}
+{{- $made = append $made (list "cloudnative-pg" "postgresql.cnpg.io/v1" "Cluster") -}}
+{{- end -}}
+{{- range $made -}}
+{{- if lookup (index . 1) (index . 2) $.Release.Namespace (include "kube-reports.databaseName" $) -}}
+{{- fail (printf "the release has a database of database.type %s, whose reports would not move to one of type %s: move them as docs/install.md says, then set database.leaveExisting=true" (index . 0) $database.type) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- $names := list -}}
 {{- range list $roles.owner $roles.proxy $roles.reader $roles.admin }}{{ with . }}{{ $names = append $names . }}{{ end }}{{ end -}}
 {{- if and $database.setup.enabled (ne (len $names) (len (uniq $names))) -}}
