@@ -15,6 +15,7 @@ import contextlib
 import http.client
 import os
 import pathlib
+import re
 import select
 import shlex
 import shutil
@@ -24,7 +25,7 @@ import subprocess
 import threading
 import urllib.request
 
-from client import until
+from client import run, until
 
 NAME = "here"
 # What the control plane is started with.
@@ -50,8 +51,11 @@ class Pod:
         self.spec = document["spec"]
         self.name = self.metadata["name"]
         self.address = address
-        self.directory = node.directory / self.name
+        # A StatefulSet gives a new pod the name of the one before.
+        self.directory = node.directory / f"{self.name}-{self.metadata['uid'][:8]}"
         self.processes = []
+        self.main = {}
+        self.environments = {}
         self.stopping = threading.Event()
         self.thread = threading.Thread(target=self._live, daemon=True)
         self.thread.start()
@@ -59,11 +63,27 @@ class Pod:
     # --- volumes and environment ---
 
     def _object(self, kind, name):
-        return until(lambda: (answer := self.node.api.get(f"{self.node.core}/{kind}/{name}")).code == 200
-                     and answer.json, 60, f"{kind} {name}")
+        """As a kubelet does, it waits for a Secret that is not there yet, as long as the pod is wanted."""
+        def found():
+            if self.stopping.is_set():
+                raise InterruptedError(f"{kind} {name}: the pod ends")
+            answer = self.node.api.get(f"{self.node.core}/{kind}/{name}")
+            return answer.code == 200 and answer.json
+        return until(found, 900, f"{kind} {name}")
+
+    def _claim(self, volume):
+        """The directory of a claim: it outlives the pod, and is of no use to a later claim of the name."""
+        claim = self._object("persistentvolumeclaims", volume["persistentVolumeClaim"]["claimName"])
+        path = self.node.directory / "claims" / claim["metadata"]["uid"]
+        path.mkdir(parents=True, exist_ok=True)
+        os.chown(path, 0, self._group())
+        path.chmod(0o2770)
+        return path
 
     def _volume(self, volume):
         """A volume's directory, filled."""
+        if "persistentVolumeClaim" in volume:
+            return self._claim(volume)
         path = self.directory / "volumes" / volume["name"]
         path.mkdir(parents=True, exist_ok=True)
         files, mode = {}, 0o444
@@ -85,10 +105,29 @@ class Pod:
         else:
             raise ValueError(f"a volume that this node does not know: {volume}")
         for name, content in files.items():
-            (path / name).write_bytes(content)
-            os.chown(path / name, 0, self._group())
-            (path / name).chmod(mode)
+            self._write(path / name, content, mode)
         return path
+
+    def _write(self, path, content, mode):
+        """A file of a volume, whole: what reads it never sees a part."""
+        if path.exists() and path.read_bytes() == content:
+            return
+        new = path.with_name(f"..{path.name}")
+        new.write_bytes(content)
+        os.chown(new, 0, self._group())
+        new.chmod(mode)
+        new.rename(path)
+
+    def _refresh(self):
+        """Secrets and ConfigMaps that have changed; false when the pod ends."""
+        for volume in self.spec.get("volumes", []):
+            kind, named = (("secrets", volume["secret"]["secretName"]) if "secret" in volume else
+                           ("configmaps", volume["configMap"]["name"]) if "configMap" in volume else (None, None))
+            # One that was deleted stays as it was.
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                if kind and self.node.api.get(f"{self.node.core}/{kind}/{named}").code == 200:
+                    self._volume(volume)
+        return not self.stopping.is_set()
 
     def _user(self):
         return self.spec.get("securityContext", {}).get("runAsUser", 65532)
@@ -98,7 +137,7 @@ class Pod:
 
     def _environment(self, container):
         plane = self.node.plane
-        made = {"PATH": "/mnt:/usr/bin:/bin", "KUBERNETES_SERVICE_HOST": "127.0.0.1",
+        made = {"PATH": f"/mnt/usr/bin:{self.node.postgresql}:/usr/bin:/bin", "KUBERNETES_SERVICE_HOST": "127.0.0.1",
                 "KUBERNETES_SERVICE_PORT": str(plane.port)}
         for entry in container.get("env", []):
             source = entry.get("valueFrom", {})
@@ -114,21 +153,41 @@ class Pod:
 
     # --- containers ---
 
+    def _names(self, etc):
+        """The names of Services, and those of the image's users."""
+        hosts = [f"{document['spec']['clusterIP']} {name}.{self.node.namespace}.svc {name}"
+                 for document in self.node.api.get(f"{self.node.core}/services").json["items"]
+                 for name in [document["metadata"]["name"]] if document["spec"].get("clusterIP", "None") != "None"]
+        hosts += [f"127.0.0.1 {name}" for name in ("localhost", *self.node.hosts)]
+        (etc / "hosts").write_text("\n".join(hosts) + "\n", encoding="ascii")
+        # The image's postgres is 26.
+        users = (etc / "passwd").read_text(encoding="utf-8")
+        (etc / "passwd").write_text(re.sub(r"(?m)^postgres:x:\d+:\d+:", "postgres:x:26:26:", users),
+                                    encoding="utf-8")
+
     def _start(self, container):
         """Its process, in a mount namespace where volumes are where the container wants them."""
         etc = self.directory / "etc"
         if not etc.exists():
             shutil.copytree("/etc", etc, symlinks=True)
-        mounts = [f"mount --bind {shlex.quote(str(etc))} /etc", f"mount --bind {shlex.quote(self.node.binaries)} /mnt",
-                  "mount -t tmpfs none /run"]
+            self._names(etc)
+        mounts = [f"mount --bind {shlex.quote(str(etc))} /etc", f"mount --bind {shlex.quote(self.node.installed)} /mnt",
+                  "mount -t tmpfs none /run", "mount -t tmpfs none /var/lib"]
         volumes = {volume["name"]: volume for volume in self.spec.get("volumes", [])}
         # /tmp last: the directories of volumes are below it.
         for mount in sorted(container.get("volumeMounts", []), key=lambda entry: entry["mountPath"] == "/tmp"):
             source, target = self._volume(volumes[mount["name"]]), mount["mountPath"].replace("/var/run/", "/run/")
             mounts.append(f"mkdir -p {target} && mount --bind {shlex.quote(str(source))} {target}")
         command = container["command"] + container.get("args", [])
+        # All pods share one network: each listens at its own address.
         if container["name"] == "proxy":
             command += [f"--bind-address={self.address}", f"--metrics-bind-address={self.address}"]
+        elif container["name"] == "sender":
+            command += [f"--metrics-bind-address={self.address}"]
+        elif container["name"] == "postgresql":
+            command += [word for setting in (f"listen_addresses={self.address}", "extension_destdir=/mnt", "fsync=off")
+                        for word in ("-c", setting)]
+        environment = self.environments[container["name"]] = self._environment(container)
         user = self._user()
         script = " && ".join(["set -e", "cd /", *mounts,
                               f"exec setpriv --reuid {user} --regid {user} --groups {self._group()} -- "
@@ -137,7 +196,7 @@ class Pod:
         with log:
             process = subprocess.Popen(["unshare", "--mount", "--propagation", "private", "sh", "-c", script],
                                        stdin=subprocess.DEVNULL,
-                                       stdout=log, stderr=log, env=self._environment(container), start_new_session=True)
+                                       stdout=log, stderr=log, env=environment, start_new_session=True)
         self.processes.append(process)
         return process
 
@@ -149,6 +208,7 @@ class Pod:
                     self._status("Failed", False)
                     return
             processes = [self._start(container) for container in self.spec["containers"]]
+            self.main = dict(zip((container["name"] for container in self.spec["containers"]), processes))
             if any(owner["kind"] == "Job" for owner in self.metadata.get("ownerReferences", [])):
                 self._status("Running", True)
                 codes = [process.wait(600) for process in processes]
@@ -157,6 +217,12 @@ class Pod:
             self._status("Running", False)
             ready = False
             while not self.stopping.wait(0.3):
+                if not self._refresh():
+                    break
+                if any(process.poll() is not None for process in processes):
+                    # A kubelet starts it again; here the pod ends, and its owner makes another.
+                    self._status("Failed", False)
+                    return
                 if all(self._probe(container) for container in self.spec["containers"]) != ready:
                     ready = not ready
                     self._status("Running", ready)
@@ -165,7 +231,19 @@ class Pod:
             with contextlib.suppress(Exception):
                 self._status("Failed", False)
 
+    def inside(self, container, command):
+        """Runs a command in a container, as kubectl exec does; the finished process."""
+        user = self._user()
+        return subprocess.run(["nsenter", "-t", str(self.main[container].pid), "-m", "setpriv", "--reuid", str(user),
+                               "--regid", str(user), "--groups", str(self._group()), "--", *command],
+                              env=self.environments[container], capture_output=True, text=True, timeout=120,
+                              check=False)
+
     def _probe(self, container):
+        if "readinessProbe" not in container:
+            return True
+        if "exec" in container["readinessProbe"]:
+            return self.inside(container["name"], container["readinessProbe"]["exec"]["command"]).returncode == 0
         probe = container["readinessProbe"]["httpGet"]
         port = next(entry["containerPort"] for entry in container["ports"] if entry["name"] == probe["port"])
         try:
@@ -188,6 +266,9 @@ class Pod:
     def stop(self):
         """As a kubelet ends a pod."""
         self.stopping.set()
+        for container in self.spec["containers"]:
+            if "preStop" in container.get("lifecycle", {}) and container["name"] in self.main:
+                self.inside(container["name"], container["lifecycle"]["preStop"]["exec"]["command"])
         for process in self.processes:
             if process.poll() is None:
                 process.send_signal(signal.SIGTERM)
@@ -205,9 +286,12 @@ class Pod:
 class Node:
     """The node, and what kube-scheduler and kube-proxy would do for it."""
 
-    def __init__(self, plane, namespace, binaries, directory):
-        self.plane, self.namespace, self.binaries = plane, namespace, binaries
+    def __init__(self, plane, namespace, installed, directory, hosts=()):
+        """installed: where this tree is installed, as the images have it; hosts: further names of this machine."""
+        self.plane, self.namespace, self.installed = plane, namespace, installed
+        self.hosts = hosts
         self.directory = pathlib.Path(directory)
+        self.postgresql = run(["pg_config", "--bindir"]).out.strip()
         self.core = f"/api/v1/namespaces/{namespace}"
         self.api = plane.api()
         self.pods = {}
@@ -283,6 +367,10 @@ class Node:
                 if not data:
                     return
                 other[source].sendall(data)
+
+    def pod(self, name):
+        """The running pod of a name."""
+        return next(pod for pod in self.pods.values() if pod.name == name and not pod.stopping.is_set())
 
     def logs(self):
         return "\n".join(pod.log() for pod in self.pods.values())

@@ -1,125 +1,25 @@
-"""The chart by real helm on a control plane with CRDs and reports in etcd: install, upgrade, uninstall, and once more.
-
-The Jobs and the proxies of the chart run as node.py runs pods, so its hooks do what they do in a cluster.
+"""
+The chart by real helm on a control plane with CRDs and reports in etcd: install, upgrade, uninstall, and once more.
 """
 
-import contextlib
 import json
 import os
 import pathlib
-import re
-import shlex
 import shutil
 import subprocess
 
 import pytest
 
-import node
 from client import POLR, path_of, report, until
-from conftest import TOP, Cluster
-from control_plane import API_SERVICES, GROUP_VERSIONS, NAMESPACE, programs
+from control_plane import GROUP_VERSIONS, NAMESPACE, programs
+from release import CHART, FULLNAME, HELMS, NEEDS_NETWORK, RELEASE, releases
 
-CHART = TOP / "helm" / "kube-reports"
-CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "kube-reports"
-# As .ci/check-chart builds them.
-HELMS = {version: CACHE / f"helm-{version}" / "helm" for version in ("v3.22.0", "v4.3.1")}
-RELEASE = "kr"
-FULLNAME = "kr-kube-reports"
-CRDS = [TOP / "sql" / "crds" / f"{name}.json" for name in (
-    "policyreports.wgpolicyk8s.io", "clusterpolicyreports.wgpolicyk8s.io", "ephemeralreports.reports.kyverno.io",
-    "clusterephemeralreports.reports.kyverno.io")]
-
-pytestmark = pytest.mark.skipif(not node.has_network(),
-                                reason="needs root and a network of its own, as .ci/check-cluster makes it")
-
-
-class Release:
-    """A cluster with a node, a database that the chart is told of, and helm."""
-
-    def __init__(self, helm):
-        self.helm = helm
-        self.cluster = Cluster(settings=["listen_addresses = '127.0.0.1'"], apiserver_flags=["--allow-privileged=true"],
-                               manager_flags=["--controllers=*,-node-lifecycle-controller,-taint-eviction-controller"])
-        self.plane = self.cluster.plane
-        self.api = self.plane.api()
-        self.database = self.cluster.stack.database
-        self.node = None
-        try:
-            self._begin()
-        except BaseException:
-            self.end()
-            raise
-
-    def _begin(self):
-        self.plane.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
-        self.database.psql("CREATE ROLE setup LOGIN SUPERUSER PASSWORD 'of setup'; CREATE DATABASE reports",
-                           user="postgres", database="postgres")
-        self.plane.apply(*({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": NAMESPACE},
-                            "stringData": {"username": user, "password": password}}
-                           for name, user, password in (("proxy", "kube_reports_proxy", "of the proxy"),
-                                                        ("setup", "setup", "of setup"))))
-        for file in CRDS:
-            self.plane.kubectl("apply", "--server-side", "-f", str(file))
-        self.plane.wait_available("wgpolicyk8s.io/v1alpha2", "reports.kyverno.io/v1")
-        until(lambda: self.api.post(path_of(POLR, "default"), report("in-etcd", "default")).code in (201, 409), 60,
-              "a report in etcd")
-        self.node = node.Node(self.plane, NAMESPACE, f"{self.database.directory}/dest/usr/bin",
-                              f"{self.database.directory}/node")
-        # The containers' user goes through it.
-        os.chmod(self.database.directory, 0o711)
-
-    def run(self, *arguments, check=True):
-        done = subprocess.run([self.helm, *arguments, "--namespace", NAMESPACE, "--kubeconfig",
-                               self.plane.kubeconfig, "--timeout=5m"],
-                              capture_output=True, text=True, timeout=400, check=False, cwd=TOP,
-                              env={**os.environ, **{f"HELM_{name}_HOME": f"{self.plane.directory}/helm-{name}"
-                                                    for name in ("CACHE", "CONFIG", "DATA")}})
-        assert not check or done.returncode == 0, f"{done.stdout}\n{done.stderr}\n{self.node.logs()}"
-        return done
-
-    def by_the_page(self, command):
-        """A command of docs/install.md, for this release."""
-        page = (TOP / "docs" / "install.md").read_text(encoding="utf-8")
-        (line,) = re.findall(rf"^```\nhelm ({command} kube-reports\b[^\n]*)\n```$", page, re.M)
-        action, _, *words = shlex.split(line)
-        return self.run(action, RELEASE, *words)
-
-    def values(self, **more):
-        values = {"database.type": "external", "database.name": "reports", "database.parameters.host": "127.0.0.1",
-                  "database.secret.name": "proxy", "database.setup.secret.name": "setup",
-                  "proxy.shutdownDelay": "1s", **more}
-        return [word for name, value in values.items() for word in ("--set", f"{name}={value}")]
-
-    def names(self):
-        answer = self.api.get(path_of(POLR, "default"))
-        return [item["metadata"]["name"] for item in answer.json["items"]] if answer.code == 200 else None
-
-    def api_service(self, group_version):
-        group, version = group_version.split("/")
-        answer = self.api.get(f"{API_SERVICES}/{version}.{group}")
-        return answer.json if answer.code == 200 else None
-
-    def taken(self):
-        """The groups that lead to the release's Service."""
-        return [name for name in (*GROUP_VERSIONS, "kyverno.io/v1alpha2")
-                if ((self.api_service(name) or {}).get("spec", {}).get("service") or {}).get("name") == FULLNAME]
-
-    def end(self):
-        with contextlib.suppress(Exception):
-            if self.node is not None:
-                self.node.stop()
-        self.cluster.end()
+pytestmark = NEEDS_NETWORK
 
 
 @pytest.fixture(scope="module", params=list(HELMS))
 def release(request):
-    if not os.access(HELMS[request.param], os.X_OK):
-        pytest.skip(f"helm {request.param} is not built: make check-chart")
-    own = Release(str(HELMS[request.param]))
-    try:
-        yield own
-    finally:
-        own.end()
+    yield from releases(request.param)
 
 
 def waits(release):
@@ -243,5 +143,3 @@ def test_objects_that_are_there(release):
     # With --wait helm would wait for the end of APIServices that kube-apiserver makes anew for CRDs.
     release.run("uninstall", RELEASE)
     until(lambda: release.names() == ["in-etcd"], 90, "lists of etcd")
-
-

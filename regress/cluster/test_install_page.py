@@ -1,0 +1,219 @@
+"""
+docs/install.md and docs/forwarding.md, each command as it stands there, by both versions of helm, on a cluster that has
+the CRDs and a report in etcd.
+"""
+
+import base64
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import uuid
+
+import pytest
+
+from client import POLR, path_of, until
+from conftest import HTTP, TOP
+from control_plane import GROUP_VERSIONS, NAMESPACE, programs
+from release import HELMS, NEEDS_NETWORK, releases
+
+pytestmark = NEEDS_NETWORK
+
+NAME = "kube-reports"
+DATABASE_HOST = "db.example.org"
+
+
+def blocks(page, section):
+    """The commands of a section of a page, block by block."""
+    text = (TOP / "docs" / page).read_text(encoding="utf-8")
+    (part,) = re.findall(rf"^## {re.escape(section)}\n(.*?)(?=^## |\Z)", text, re.M | re.S)
+    return re.findall(r"^```\n(.*?)^```$", part, re.M | re.S)
+
+
+class Shell:
+    """A shell of a person with helm, kubectl and psql, in a checkout."""
+
+    def __init__(self, release, directory):
+        self.release = release
+        self.directory = pathlib.Path(directory)
+        programs_here = self.directory / "bin"
+        programs_here.mkdir()
+        for name, file in (("helm", release.helm), ("kubectl", programs()["kubectl"])):
+            (programs_here / name).symlink_to(file)
+        (self.directory / "helm").symlink_to(TOP / "helm")
+        self.environment = {
+            **os.environ, "PATH": f"{programs_here}:{os.environ['PATH']}", "KUBECONFIG": release.plane.kubeconfig,
+            **{f"HELM_{name}_HOME": f"{release.plane.directory}/helm-{name}" for name in ("CACHE", "CONFIG", "DATA")}}
+
+    def run(self, text, **environment):
+        done = subprocess.run(["bash", "-euo", "pipefail", "-c", text], capture_output=True, text=True, timeout=400,
+                              check=False, cwd=self.directory, env={**self.environment, **environment})
+        assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}\n{self.release.node.logs()}"
+        return done.stdout
+
+
+@pytest.fixture(scope="module", params=list(HELMS))
+def release(request):
+    yield from releases(request.param, prepared=False, hosts=(DATABASE_HOST, "receiver.example.com"))
+
+
+@pytest.fixture
+def shell(release, tmp_path):
+    """A shell, and a cluster to which nothing was done; afterwards the release and its namespace are gone."""
+    one = Shell(release, tmp_path)
+    yield one
+    # Whatever the test has come to.
+    release.run("uninstall", NAME, "--wait", "--ignore-not-found")
+    release.plane.kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", "--wait=false")
+    until(lambda: release.api.get(f"/api/v1/namespaces/{NAMESPACE}").code == 404, 120, "the end of the namespace")
+
+
+def installed(release):
+    """The groups lead to the release; old reports are hidden, and a new one is stored."""
+    for group_version in GROUP_VERSIONS:
+        spec = release.api_service(group_version)["spec"]
+        assert spec["service"]["name"] == NAME and spec["caBundle"] and not spec.get("insecureSkipTLSVerify")
+    release.plane.wait_available()
+    until(lambda: release.names() == [], 30, "lists of the proxies")
+    assert release.create("one") == 201
+    until(lambda: release.names() == ["one"], 30, "the report")
+
+
+def given_back(release):
+    for group_version in GROUP_VERSIONS:
+        found = release.api_service(group_version)
+        assert found is None or not found["spec"].get("service"), group_version
+    until(lambda: release.names() == ["in-etcd"], 60, "lists of etcd")
+
+
+def test_five_minutes(release, shell):
+    """The first block of the page: a bundled database, whose volume outlives an uninstall and an upgrade"""
+    (block,) = blocks("install.md", "Five minutes")
+    told = shell.run(block)
+    assert told.count(f"{NAMESPACE}/{NAME} ") == len(GROUP_VERSIONS), told
+    installed(release)
+    (upgrade,) = blocks("install.md", "Upgrade")
+    shell.run(upgrade)
+    until(lambda: release.names() == ["one"], 30, "the report after the upgrade")
+    (uninstall,) = blocks("install.md", "Uninstall")
+    shell.run(uninstall)
+    given_back(release)
+    until(lambda: not release.api.get(f"/api/v1/namespaces/{NAMESPACE}/pods").json["items"], 120, "the end of the pods")
+    shell.run(block)
+    until(lambda: release.names() == ["one"], 60, "the report of the installation before")
+    shell.run(uninstall)
+    (claim,) = re.findall(r"`(kubectl -n kube-reports delete pvc [^`]*)`",
+                          (TOP / "docs" / "install.md").read_text(encoding="utf-8"))
+    shell.run(claim.replace("delete", "get"))
+    shell.run(claim)
+
+
+@pytest.fixture
+def database(release, shell):
+    """The database of the page: TLS by that name, an owner who makes roles; ca.crt where the page has it."""
+    pki = release.cluster.stack.pki
+    HTTP.stack_command("certificate", pki, "database", "/CN=database", "serverAuth", f"DNS:{DATABASE_HOST}")
+    for suffix in ("crt", "key"):
+        subprocess.run(["chown", "postgres", f"{pki}/database.{suffix}"], check=True)
+    server = release.database
+    server.psql(f"ALTER SYSTEM SET ssl_cert_file = '{pki}/database.crt'", user="postgres", database="postgres")
+    server.psql(f"ALTER SYSTEM SET ssl_key_file = '{pki}/database.key'", user="postgres", database="postgres")
+    server.psql("ALTER SYSTEM SET ssl = on", user="postgres", database="postgres")
+    server.psql("SELECT pg_reload_conf()", user="postgres", database="postgres")
+    server.psql("CREATE ROLE reports_owner LOGIN CREATEROLE PASSWORD '...'", user="postgres", database="postgres")
+    server.psql("CREATE DATABASE of_the_page OWNER reports_owner", user="postgres", database="postgres")
+    server.psql("ALTER DATABASE reports RENAME TO reports_of_others", user="postgres", database="postgres")
+    server.psql("ALTER DATABASE of_the_page RENAME TO reports", user="postgres", database="postgres")
+    (shell.directory / "ca.crt").symlink_to(f"{pki}/ca.crt")
+    return server
+
+
+def test_a_database_of_your_own(release, shell, database):
+    """The blocks about an external database; the last one once more by hand, as its owner"""
+    install, setup = blocks("install.md", "A database of your own")
+    shell.run(install)
+    installed(release)
+    assert database.psql("SELECT extowner::regrole FROM pg_extension WHERE extname = 'kube_reports'",
+                         user="postgres", database="reports") == "reports_owner"
+    assert database.psql("SELECT bool_and(s.ssl) FROM pg_stat_ssl s JOIN pg_stat_activity a USING (pid) "
+                         "WHERE a.usename = 'kube_reports_proxy'", user="postgres", database="reports") == "t"
+    shell.run(setup, PGHOST=database.directory, PGUSER="reports_owner")
+    until(lambda: release.names() == ["one"], 30, "the report")
+
+
+def test_manifest(release, shell):
+    """Without Helm: the chart as one file, applied and deleted by the commands of the page"""
+    page = (TOP / "docs" / "install.md").read_text(encoding="utf-8")
+    (apply,) = re.findall(r"`(kubectl apply --server-side [^`]*install\.yaml)`", page)
+    (delete,) = re.findall(r"`(kubectl delete -f install\.yaml)`", page)
+    shell.run(f"make -s -C {TOP} install-manifest HELM={release.helm} OUTPUT={shell.directory}/install.yaml")
+    shell.run(apply)
+    release.plane.wait_available(seconds=180)
+    installed(release)
+    shell.run(f"{delete} --wait=false")
+    until(lambda: release.names() == ["in-etcd"], 120, "lists of etcd")
+
+
+def test_receiver(release, shell):
+    """docs/forwarding.md: a release that takes what senders of other clusters forward"""
+    (block,) = [block for block in blocks("forwarding.md", "The receiver") if block.startswith("helm")]
+    # There is no cert-manager here, and no load balancer, for which --wait would wait.
+    shell.run(block.replace(" --set certificate.source=cert-manager", ""))
+    pod = until(lambda: next((name for name in release.ready() if name.startswith(f"{NAME}-database")), None), 120,
+                "the database")
+    release.plane.wait_available()
+    token = release.node.pod(pod).inside("postgresql", [
+        "psql", "-X", "-A", "-t", "-q", "-d", "kube_reports", "-c", "SET ROLE kube_reports_owner", "-c",
+        f"SELECT kube_reports.add_sender('{uuid.uuid4()}', 'east', cluster_name => 'east')"]).stdout
+    secret = release.api.get(f"/api/v1/namespaces/{NAMESPACE}/secrets/{NAME}-tls").json["data"]["ca.crt"]
+    (shell.directory / "ca.crt").write_bytes(base64.b64decode(secret))
+    (shell.directory / "east.token").write_text(token, encoding="ascii")
+    text = (TOP / "docs" / "forwarding.md").read_text(encoding="utf-8")
+    (shell.directory / "scan.json").write_text(
+        next(one for one in re.findall(r"^```json\n(.*?)^```$", text, re.M | re.S) if '"seq": 1, "last"' in one),
+        encoding="utf-8")
+    address = release.api.get(f"/api/v1/namespaces/{NAMESPACE}/services/{NAME}-receiver").json["spec"]["clusterIP"]
+    (request,) = re.findall(r"^\$ (curl .*?)\n\{", text, re.M | re.S)
+    # By the name in the certificate, as senders reach the load balancer.
+    request = request.replace("https://127.0.0.1:", f"--resolve receiver.example.com:6444:{address} "
+                              "https://receiver.example.com:")
+    answer = until(lambda: json.loads(shell.run(request)), 30, "an answer")
+    assert answer["accepted"] == 2 and answer["changed"] == 1, answer
+
+
+def test_sender(release, shell):
+    """docs/forwarding.md: a release that only sends what is in this cluster's etcd; its receiver is elsewhere"""
+    stack = release.cluster.stack
+    HTTP.stack_command("certificate", stack.pki, "receiver", "/CN=receiver", "serverAuth",
+                       "DNS:receiver.example.com,IP:127.0.0.1,DNS:localhost")
+    if os.getuid() == 0:
+        for suffix in ("crt", "key"):
+            shutil.chown(f"{stack.pki}/receiver.{suffix}", "postgres")
+    hub = stack.database
+    hub.psql("SELECT kube_reports.grant_ingest('kube_reports_proxy')")
+    receiver = stack.proxy(flags=["--workers=1", "--forward-port=6444", f"--tls-cert-file={stack.pki}/receiver.crt",
+                                  f"--tls-private-key-file={stack.pki}/receiver.key"])
+    (shell.directory / "ca.crt").symlink_to(f"{stack.pki}/ca.crt")
+    (shell.directory / "east.token").write_text(
+        hub.psql(f"SELECT kube_reports.add_sender('{uuid.uuid4()}', 'east')") + "\n", encoding="ascii")
+    (block,) = [block for block in blocks("forwarding.md", "Objects") if "helm install" in block]
+
+    def received():
+        return hub.psql("SELECT string_agg(s.namespace || '/' || s.name || ' ' || c.name, ',' ORDER BY s.name) "
+                        "FROM kube_reports.stored_report s JOIN kube_reports.cluster c ON c.uid = s.cluster "
+                        "WHERE c.name = 'east'")
+    try:
+        shell.run(block)
+        until(lambda: received() == "default/in-etcd east", 120, "what etcd has")
+        assert release.create("later") == 201
+        until(lambda: received() == "default/in-etcd east,default/later east", 60, "a new report")
+        # The pod goes; what happens meanwhile is sent by the next, from the same volume.
+        release.plane.kubectl("delete", "pod", f"-n{NAMESPACE}", f"{NAME}-sender-0", "--wait=false")
+        assert release.api.delete(path_of(POLR, "default", "later")).code == 200
+        until(lambda: received() == "default/in-etcd east", 120, "the deletion")
+    finally:
+        release.api.delete(path_of(POLR, "default", "later"))
+        receiver.stop()
+        stack.proxies.remove(receiver)
