@@ -67,6 +67,7 @@ def test_goals(line):
     before, _, after = line.partition("make")
     run(["bash", "-c", f"{before} make --dry-run --no-print-directory {after}"], cwd=TOP)
     known = "".join((TOP / ".ci" / name).read_text(encoding="utf-8")
-                    for name in ("check", "check-variant-sql", "fuzz-run", "bench-relief", "bench")) + run(
+                    for name in ("check", "check-variant-sql", "fuzz-run", "bench-relief", "bench-peers",
+                                 "bench")) + run(
                         ["make", "help"], cwd=TOP).out
     assert [name for name in re.findall(r"\b([A-Z_]+)=", line) if name not in known] == []
