@@ -27,6 +27,7 @@ from filters import FILTERS  # noqa: E402
 from fleet import register_compliance  # noqa: E402
 import forward  # noqa: E402
 import scale  # noqa: E402
+import variant  # noqa: E402
 from workbench import (  # noqa: E402
     BUILD, MEBIBYTE, NUMBERED, OUTPUT, SCALE, SETTINGS, WANTED, Bench, note, row, rows, scaled, seconds)
 
@@ -880,6 +881,10 @@ def bench_forward(bench):
     forward.measure(bench, row, scaled(10), free_port())
 
 
+def bench_variant(bench):
+    variant.measure(bench, row, scaled(4000, 200))
+
+
 def bench_scale(bench):
     """scale: every step among 10, 100 and 1,000 thousand reports; BENCH_SIZES names others."""
     sizes = [int(size) for size in os.environ.get("BENCH_SIZES", "").split()]
@@ -890,7 +895,7 @@ BENCHMARKS = {"list": bench_list, "create": bench_create, "results": bench_resul
               "disk": bench_disk, "turnover": bench_turnover, "analytics": bench_analytics, "score": bench_score,
               "questions": bench_questions, "page": bench_page, "lookup": bench_lookup, "watch": bench_watch,
               "feed": bench_feed, "idle": bench_idle, "growth": bench_growth, "backlog": bench_backlog,
-              "sizing": bench_sizing, "forward": bench_forward, "scale": bench_scale}
+              "sizing": bench_sizing, "forward": bench_forward, "scale": bench_scale, "variant": bench_variant}
 # Takes hours: only where it is named.
 LONG = {"scale"}
 

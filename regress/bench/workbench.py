@@ -58,8 +58,8 @@ def note(text):
 class Bench:
     """A stack with the settings of a server that is meant to be fast, and the programs that load it."""
 
-    def __init__(self):
-        self.stack = Stack()
+    def __init__(self, variant="c"):
+        self.stack = Stack(variant)
         self.stack.begin(*SETTINGS)
         self.database = self.stack.database
         self.proxy = self.stack.proxy()
