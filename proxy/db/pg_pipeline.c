@@ -32,7 +32,7 @@
 #define BACK_OFF_MIN_MS 100
 #define BACK_OFF_MAX_MS 2000
 #define BACK_OFF_SETUP_MS 5000	/* when an operator must first set up the server */
-#define TROUBLE_LOG_MS 60000	/* between two equal lines of the log */
+#define TROUBLE_LOG_MS 60000	/* between two equal lines, or faults, of the log */
 
 /* Why the last connection failed, or the last attempt to connect. */
 static char trouble[512] = "not connected yet";
@@ -156,6 +156,28 @@ is_news(const Connection *connection)
 		return false;
 	snprintf(said, sizeof(said), "%s", trouble);
 	said_at = now;
+	return true;
+}
+
+/*
+ * Whether an error is none that a statement of the proxy meets in a sound store: a table was renamed or altered, a page
+ * cannot be read, a function has a defect.  True once a minute, so that a log without warnings says it.
+ */
+static bool
+is_new_fault(const char *sqlstate)
+{
+	static const char *const classes[] = {"42", "XX", "22", "23", "21", "P0"};
+	static uint64_t said_at;
+	bool		fault = false;
+
+	for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++)
+		fault |= strncmp(sqlstate, classes[i], 2) == 0;
+	/* A right that is missing is told at readyz, and may be taken at any time. */
+	if (!fault || strcmp(sqlstate, "42501") == 0)
+		return false;
+	if (said_at != 0 && loop_now() - said_at < TROUBLE_LOG_MS)
+		return false;
+	said_at = loop_now();
 	return true;
 }
 
@@ -367,8 +389,9 @@ connection_step_done(Connection *connection)
 	}
 	/* pg_connect.c logs the failures of a greeting. */
 	if (step.call->done != NULL && !step.call->internal)
-		log_line(LOG_WARNING, "database: %s failed with %s: %s%s%s", statement->name, error.sqlstate, error.message,
-				 error.hint != NULL ? " HINT: " : "", error.hint != NULL ? error.hint : "");
+		log_line(is_new_fault(error.sqlstate) ? LOG_ERROR : LOG_WARNING, "database: %s failed with %s: %s%s%s",
+				 statement->name, error.sqlstate, error.message, error.hint != NULL ? " HINT: " : "",
+				 error.hint != NULL ? error.hint : "");
 	pg_call_finish(step.call, PG_FAILED, NULL, &error);
 	connection->unprepared[0] = '\0';
 	PQclear(result);
