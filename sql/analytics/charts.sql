@@ -17,11 +17,11 @@ CREATE FUNCTION kube_reports_internal.html_text(value text, max_length integer D
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN replace(replace(replace(replace(replace(
 	regexp_replace(
-		translate(CASE WHEN length(value) > max_length THEN left(value, max_length - 1) || '…' ELSE value END,
+		translate(CASE WHEN length(value) > max_length THEN left(value, max_length - 1) || chr(8230) ELSE value END,
 			E'\t\n\r', '   '),
 		'[\u0001-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e'
 			'\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff\U000e0000-\U000e0fff]',
-		'�', 'g'),
+		chr(65533), 'g'),
 	'&', '&amp;'), '<', '&lt;'), '>', '&gt;'), '"', '&quot;'), '''', '&#39;');
 COMMENT ON FUNCTION kube_reports_internal.html_text(text, integer)
 	IS 'any text as HTML, in elements and in quoted attributes: escaped, cut to a length, with U+FFFD for controls, '
@@ -40,7 +40,7 @@ COMMENT ON FUNCTION kube_reports_internal.html_counted(numeric, text, text) IS '
 CREATE FUNCTION kube_reports_internal.html_value(value double precision, percent boolean) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 -- Only exactly 1 is shown as 100 %, and only exactly 0 as 0 %.
-RETURN CASE WHEN value IS NULL THEN '–' WHEN NOT percent THEN kube_reports_internal.html_number(value::numeric)
+RETURN CASE WHEN value IS NULL THEN chr(8211) WHEN NOT percent THEN kube_reports_internal.html_number(value::numeric)
 	WHEN value IN (0, 1) THEN (100 * value)::integer || '%'
 	ELSE to_char(least(greatest(100 * value, 0.1), 99.9)::numeric, 'FM990.0') || '%' END;
 COMMENT ON FUNCTION kube_reports_internal.html_value(double precision, boolean)

@@ -269,11 +269,12 @@ BEGIN ATOMIC
 					'class="value"><small>%s</small></span></li>',
 				kube_reports_internal.html_text(v->>'policy', 40), CASE v->>'severity' WHEN 'other' THEN ''
 					ELSE kube_reports_internal.html_text(v->>'severity') END,
-				kube_reports_internal.html_text(v->>'severity'), coalesce(round((v->>'score')::numeric, 1)::text, '–'),
+				kube_reports_internal.html_text(v->>'severity'),
+				coalesce(round((v->>'score')::numeric, 1)::text, chr(8211)),
 				concat_ws(' ', '<bdi>' || kube_reports_internal.html_text(v->>'package', 60) || '</bdi>',
 					'<bdi>' || kube_reports_internal.html_text(v->>'installed_version', 30) || '</bdi>',
-					coalesce('→ <bdi>' || kube_reports_internal.html_text(v->>'fixed_version', 30)
-						|| '</bdi>', '· no fix known')),
+					coalesce(chr(8594) || ' <bdi>' || kube_reports_internal.html_text(v->>'fixed_version', 30)
+						|| '</bdi>', chr(183) || ' no fix known')),
 				kube_reports_internal.html_counted((v->>'failing')::numeric, 'result', 'results')), '' ORDER BY n)
 			FROM jsonb_array_elements(shown->'top_vulnerabilities') WITH ORDINALITY e(v, n)),
 			'No vulnerability is reported. A scanner for images that writes reports, such as Trivy, brings them here.',
@@ -342,7 +343,7 @@ CREATE FUNCTION kube_reports_internal.dashboard_page(shown jsonb) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT kube_reports_internal.html_page('Policy reports', kube_reports_internal.html_text(h.scope, 200),
-		concat_ws(' · ', '<bdi>' || kube_reports_internal.html_text(h.scope, 300) || '</bdi>',
+		concat_ws(' ' || chr(183) || ' ', '<bdi>' || kube_reports_internal.html_text(h.scope, 300) || '</bdi>',
 			'<bdi>' || kube_reports_internal.html_text(nullif(h.narrowed, ''), 300) || '</bdi>',
 			to_char((shown->>'from_day')::date, 'FMDD Mon YYYY') || ' to '
 				|| to_char((shown->>'to_day')::date, 'FMDD Mon YYYY'),

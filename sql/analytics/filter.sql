@@ -206,6 +206,7 @@ CREATE FUNCTION kube_reports_internal.read_filter(filter jsonb, role text, seal 
 	RETURNS kube_reports_internal.result_filter
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
+SET standard_conforming_strings = on
 SET plan_cache_mode = force_custom_plan
 SET timezone = 'UTC'
 SET datestyle = 'ISO, MDY'

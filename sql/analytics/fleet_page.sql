@@ -114,7 +114,7 @@ BEGIN ATOMIC
 				- (c->>'last_seen')::timestamptz) || ' ago', 'never'),
 			coalesce((SELECT string_agg(kube_reports_internal.html_text(s.key, 40) || ' '
 				|| kube_reports_internal.html_number(s.value::numeric), ', ' ORDER BY s.key)
-				FROM jsonb_each_text(c->'remediations') s), '–'),
+				FROM jsonb_each_text(c->'remediations') s), chr(8211)),
 			kube_reports_internal.html_number((c->>'failing')::numeric)), '' ORDER BY n),
 		CASE WHEN (shown->>'count')::bigint > count(*) THEN format('<p class="note more">and %s more</p>',
 			kube_reports_internal.html_number((shown->>'count')::bigint - count(*))) END)
@@ -133,7 +133,7 @@ BEGIN ATOMIC
 			FROM jsonb_array_elements_text(shown->'columns') WITH ORDINALITY e(c, n)),
 		string_agg(format('<tr><td class="name"><bdi>%s</bdi> <small><bdi>%s</bdi></small></td>%s</tr>',
 			kube_reports_internal.html_text(p->>'policy', 80), kube_reports_internal.html_text(p->>'source', 40),
-			(SELECT string_agg(CASE WHEN c = 'null' THEN '<td class="number"><small>–</small></td>'
+			(SELECT string_agg(CASE WHEN c = 'null' THEN '<td class="number"><small>' || chr(8211) || '</small></td>'
 				WHEN (c->>1)::numeric > 0 THEN format('<td class="number bad">%s</td>',
 					kube_reports_internal.html_number((c->>1)::numeric))
 				ELSE '<td class="number"><span class="good">0</span></td>' END, '' ORDER BY m)
@@ -152,7 +152,8 @@ LANGUAGE sql STABLE
 BEGIN ATOMIC
 	SELECT kube_reports_internal.html_page('Fleet',
 		kube_reports_internal.html_counted((f.shown->>'count')::numeric, 'cluster', 'clusters'),
-		concat_ws(' · ', kube_reports_internal.html_counted((f.shown->>'count')::numeric, 'cluster', 'clusters'),
+		concat_ws(' ' || chr(183) || ' ',
+			kube_reports_internal.html_counted((f.shown->>'count')::numeric, 'cluster', 'clusters'),
 			'<bdi>' || kube_reports_internal.html_text('labels ' || (f.shown#>>'{filter,cluster_labels}'), 300)
 				|| '</bdi>',
 			to_char((f.shown->>'from_day')::date, 'FMDD Mon YYYY') || ' to '
@@ -166,7 +167,7 @@ BEGIN ATOMIC
 					(f.shown#>>'{score,score}')::double precision, true),
 					(f.shown#>>'{score,score}')::double precision),
 				concat_ws(' ', coalesce(kube_reports_internal.html_value(
-						(f.shown#>>'{score,score}')::double precision, true), '–')
+						(f.shown#>>'{score,score}')::double precision, true), chr(8211))
 						|| ' of what is checked in all of them passes.',
 					CASE WHEN (f.shown->>'silent')::bigint > 0 THEN format('<span class="bad">%s</span> not been seen '
 						'for an hour.', kube_reports_internal.html_counted((f.shown->>'silent')::numeric,

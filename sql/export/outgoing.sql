@@ -19,6 +19,7 @@ CREATE FUNCTION kube_reports.add_webhook(name text, cluster uuid, url text, filt
 	batch_size integer DEFAULT 100, timeout interval DEFAULT '10 seconds') RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
+SET standard_conforming_strings = on
 AS $$
 DECLARE
 	served		integer := kube_reports_internal.known_cluster(cluster);

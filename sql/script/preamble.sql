@@ -79,6 +79,11 @@ BEGIN
 			USING ERRCODE = 'feature_not_supported',
 				HINT = 'CREATE DATABASE ... ENCODING ''UTF8'' TEMPLATE template0.';
 	END IF;
+	-- The server has read the whole script by now, and with it the backslashes of its patterns.
+	IF current_setting('standard_conforming_strings') = 'off' THEN
+		RAISE EXCEPTION 'kube_reports is made with standard_conforming_strings on'
+			USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'SET standard_conforming_strings = on.';
+	END IF;
 END
 $$;
 

@@ -116,6 +116,7 @@ COMMENT ON FUNCTION kube_reports.delete_report(uuid, text, text, text)
 CREATE FUNCTION kube_reports.get_report(cluster uuid, type text, namespace text, name text) RETURNS kube_reports.report
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
+SET standard_conforming_strings = on
 AS $$
 DECLARE
 	asked		jsonb := kube_reports_internal.address(type, NULL, 'get', namespace, name);

@@ -44,7 +44,8 @@ BEGIN
 		-- An event with code 200, as kube-apiserver does: after an HTTP 410 kube-rs never lists again, and client-go's
 		-- RetryWatcher retries for ever.
 		reply := '{"type":"ERROR","object":'::bytea || rtrim(kube_reports_internal.status_document(410, 'Expired',
-			format('too old resource version: %s (%s)', version, target.floor), NULL), '\x0a'::bytea) || '}\012'::bytea;
+			format('too old resource version: %s (%s)', version, target.floor), NULL),
+				E'\\x0a'::bytea) || E'}\\012'::bytea;
 		RETURN;
 	END IF;
 

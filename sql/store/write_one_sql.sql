@@ -117,6 +117,7 @@ COMMENT ON FUNCTION kube_reports_internal.sql_write(jsonb, integer, integer, jso
 CREATE FUNCTION kube_reports_internal.write_one(cluster uuid, request jsonb, document bytea) RETURNS kube_reports.report
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
+SET standard_conforming_strings = on
 AS $$
 DECLARE
 	cluster_key integer := kube_reports_internal.known_cluster(cluster);

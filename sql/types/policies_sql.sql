@@ -162,6 +162,7 @@ COMMENT ON FUNCTION kube_reports_internal.sql_policy_rules(jsonb, jsonb)
 CREATE FUNCTION kube_reports.policy_rules(policy kube_reports.report) RETURNS text[]
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
+SET standard_conforming_strings = on
 AS $$
 DECLARE
 	readable	jsonb := kube_reports_internal.sql_readable(policy);

@@ -9,6 +9,7 @@
 CREATE FUNCTION kube_reports_internal.sql_crd_errors(crd jsonb) RETURNS text[]
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
+SET standard_conforming_strings = on
 AS $$
 DECLARE
 	label CONSTANT text := '^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$';

@@ -46,6 +46,7 @@ CREATE FUNCTION kube_reports_internal.sql_label_selector(label_selector text,
 		OUT keys text[], OUT operators text[], OUT value_lists jsonb)
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
+SET standard_conforming_strings = on
 AS $$
 DECLARE
 	word CONSTANT text := '^[^=!(),<>]';
@@ -227,6 +228,7 @@ COMMENT ON FUNCTION kube_reports.selector_terms(text)
 CREATE FUNCTION kube_reports.matches_fields(namespace text, name text, field_selector text) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET standard_conforming_strings = on
 AS $$
 DECLARE
 	matches		boolean := true;

@@ -172,6 +172,7 @@ COMMENT ON FUNCTION kube_reports_internal.sql_conform(jsonb, text, jsonb, text[]
 CREATE FUNCTION kube_reports_internal.sql_metadata_errors(metadata jsonb, namespaced boolean) RETURNS text[]
 LANGUAGE plpgsql IMMUTABLE
 SET search_path = pg_catalog, pg_temp
+SET standard_conforming_strings = on
 AS $$
 DECLARE
 	subdomain CONSTANT text := '^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$';
