@@ -156,3 +156,10 @@ SELECT kube_reports.make_history('-infinity');
 SELECT kube_reports.make_history(NULL);
 SELECT kube_reports.make_history('0044-03-15 BC');
 SELECT kube_reports.make_history('10000-01-01');
+
+-- Roles that are not there, and days that no score has.
+SELECT kube_reports.grant_proxy('', :'one');
+SELECT kube_reports.grant_proxy(NULL, :'one');
+SELECT kube_reports.grant_admin('regress_nobody');
+SELECT count(*) FROM kube_reports.compliance_score('5874897-01-01', '5874897-12-31');
+SELECT count(*) FROM kube_reports.framework_score('5874897-01-01', '5874897-12-31');

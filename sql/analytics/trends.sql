@@ -241,7 +241,9 @@ BEGIN ATOMIC
 					sum(s.warn) AS warn, sum(s.fail) AS fail,
 				sum(s.error) AS error, sum(s.skip) AS skip, sum(s.excluded) AS excluded
 			FROM kube_reports.score_change s
-			WHERE s.day <= to_day AND (by_namespace AND s.namespace <> '*' OR NOT by_namespace AND s.of_cluster)
+			-- Days to come, of which a timestamp may be out of range, have no rows.
+			WHERE s.day <= to_day AND from_day <= (now() AT TIME ZONE 'UTC')::date
+				AND (by_namespace AND s.namespace <> '*' OR NOT by_namespace AND s.of_cluster)
 			GROUP BY 1, 2, 3, 4, 5) x
 			CROSS JOIN LATERAL generate_series(greatest(from_day, x.day)::timestamp,
 				least(to_day, (now() AT TIME ZONE 'UTC')::date)::timestamp, interval '1 day') d(day)
@@ -341,7 +343,7 @@ BEGIN ATOMIC
 				sum(x.excluded)::bigint AS excluded,
 			sum(x.pass * x.weight) AS weighted_pass, sum((x.pass + x.warn + x.fail + x.error) * x.weight) AS weighted
 		FROM (SELECT s.*, kube_reports.severity_weight(s.severity) AS weight FROM kube_reports.score_change s
-			WHERE s.day <= to_day AND s.of_cluster) x
+			WHERE s.day <= to_day AND from_day <= (now() AT TIME ZONE 'UTC')::date AND s.of_cluster) x
 			CROSS JOIN LATERAL generate_series(greatest(from_day, x.day)::timestamp,
 				least(to_day, (now() AT TIME ZONE 'UTC')::date)::timestamp, interval '1 day') d(day)
 		GROUP BY d.day, x.cluster, x.cluster_name, x.source, x.category) t

@@ -108,6 +108,40 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.history_begins()
 	IS 'the beginning of the oldest month that history has; infinity: there is none';
 
+-- What somebody with the owner's rights has done to tables.  SECURITY DEFINER: administrators may not read all of them.
+CREATE FUNCTION kube_reports_internal.wrong_tables() RETURNS TABLE (name text, expected jsonb, found jsonb)
+LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT r.name, jsonb_build_object('rows', r.expected), jsonb_build_object('rows', r.found)
+		FROM (VALUES ('store', 1, (SELECT count(*) FROM kube_reports_internal.store)),
+				('caller_secret', 1, (SELECT count(*) FROM kube_reports_internal.caller_secret)),
+				('rollup_mark', 1, (SELECT count(*) FROM kube_reports_internal.rollup_mark)),
+				('garbage_sweep', cardinality(kube_reports_internal.swept_tables()),
+					(SELECT count(*) FROM kube_reports_internal.garbage_sweep))) r(name, expected, found)
+		WHERE r.expected > r.found
+	UNION ALL
+	SELECT c.relname, '{"logged": true}', '{"logged": false}' FROM pg_class c
+		WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)
+			-- Rows on their way, which need not outlive a crash: see tables/arriving.sql.
+			AND c.relkind = 'r' AND c.relpersistence = 'u' AND c.relname NOT IN ('arriving_row', 'arriving_subject')
+	UNION ALL
+	SELECT c.relname, jsonb_build_object('trigger', t.tgname, 'enabled', true),
+			jsonb_build_object('trigger', t.tgname, 'enabled', false)
+		FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
+		WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)
+			AND NOT t.tgisinternal AND t.tgenabled IN ('D', 'R')
+	UNION ALL
+	SELECT c.relname, jsonb_build_object('index', i.indexrelid::regclass, 'valid', true),
+			jsonb_build_object('index', i.indexrelid::regclass, 'valid', false)
+		FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
+		WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)
+			AND c.relkind = 'r' AND NOT i.indisvalid
+$$;
+COMMENT ON FUNCTION kube_reports_internal.wrong_tables()
+	IS 'tables that lack rows which every store has, whose rows do not survive a crash of the server, and those with '
+		'disabled triggers or invalid indexes';
+
 CREATE FUNCTION kube_reports.verify()
 	RETURNS TABLE (what text, cluster_id integer, namespace text, name text, expected jsonb, found jsonb)
 LANGUAGE plpgsql STABLE
@@ -281,6 +315,9 @@ BEGIN
 			jsonb_build_object('count', w.found)
 		FROM kube_reports_internal.wrong_scores() w;
 
+	RETURN QUERY SELECT w.name, NULL::integer, NULL::text, NULL::text, w.expected, w.found
+		FROM kube_reports_internal.wrong_tables() w;
+
 	RETURN QUERY SELECT 'summary', w.cluster_id, w.namespace, w.name, w.expected, w.found
 		FROM kube_reports_internal.wrong_summaries() w;
 END
@@ -288,4 +325,6 @@ $$;
 COMMENT ON FUNCTION kube_reports.verify()
 	IS 'compares results, times, history and counts with the documents and with each other, and the summaries of '
 		'set_summaries() with results: a row for each difference, none when all is well. what: the table that is '
-		'wrong. It takes as long as reading everything; rebuild() corrects the differences';
+		'wrong. It takes as long as reading everything; rebuild() corrects the differences. It also names tables '
+		'without the rows that every store has, which rebuild() makes, and those that are UNLOGGED or have disabled '
+		'triggers or invalid indexes, which ALTER TABLE or REINDEX correct';

@@ -9,6 +9,7 @@ AS $$
 DECLARE
 	month		timestamp := date_trunc('month', make_history.at AT TIME ZONE 'UTC');
 	partition	text := 'report_change_' || to_char(month, 'YYYY_MM');
+	present		pg_class;
 BEGIN
 	-- The name of a partition has four digits for the year.
 	IF at IS NULL OR at < '0001-01-01 00:00:00+00' OR at >= '9999-12-01 00:00:00+00' THEN
@@ -16,15 +17,23 @@ BEGIN
 			USING ERRCODE = 'datetime_field_overflow',
 				HINT = 'Give a time between the years 1 and 9999.';
 	END IF;
-	IF to_regclass('kube_reports_internal.' || partition) IS NOT NULL THEN
+	-- Null for a table that is no partition.
+	IF pg_partition_root(to_regclass('kube_reports_internal.' || partition)) IS NOT NULL THEN
 		RETURN;
 	END IF;
 	PERFORM pg_advisory_xact_lock(kube_reports_internal.lock_class(), kube_reports_internal.history_lock());
 	-- Read pg_class instead of to_regclass(): an advisory lock does not invalidate the catalog cache, which may still
 	-- say that the partition does not exist.
-	IF EXISTS (SELECT FROM pg_class c WHERE c.relnamespace = 'kube_reports_internal'::regnamespace
-		AND c.relname = partition) THEN
+	SELECT c.* INTO present FROM pg_class c WHERE c.relnamespace = 'kube_reports_internal'::regnamespace
+		AND c.relname = partition;
+	-- A dump makes the table first and attaches it later.
+	IF present.relispartition OR present.oid IS NOT NULL AND kube_reports_internal.is_restoring() THEN
 		RETURN;
+	END IF;
+	-- Somebody has detached the month, and its name is needed for one that writers can use.
+	IF present.oid IS NOT NULL THEN
+		EXECUTE format('ALTER TABLE kube_reports_internal.%I RENAME TO %I', partition,
+			format('%s_detached_%s', partition, present.oid));
 	END IF;
 	EXECUTE format('CREATE TABLE kube_reports_internal.%I (LIKE kube_reports_internal.report_change)', partition);
 	EXECUTE format('ALTER TABLE kube_reports_internal.%I REPLICA IDENTITY FULL', partition);
@@ -46,4 +55,5 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports.make_history(timestamptz)
 	IS 'makes the partition of history for the month of a time, for rows that are loaded or replicated; writers and '
-		'upkeep make partitions themselves. Raises 22008 for a time outside the years 1 to 9999';
+		'upkeep make partitions themselves. A detached partition of that month is renamed, and stays as it is. Raises '
+		'22008 for a time outside the years 1 to 9999';

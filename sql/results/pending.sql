@@ -31,7 +31,8 @@ BEGIN
 	SELECT c.actor, c.at INTO written FROM kube_reports_internal.change c
 		WHERE c.lane = announce_pending.lane AND c.version = last;
 	-- The partition of a new month is also made in a short transaction.
-	IF to_regclass('kube_reports_internal.report_change_' || to_char(written.at AT TIME ZONE 'UTC', 'YYYY_MM'))
+	IF pg_partition_root(to_regclass('kube_reports_internal.report_change_'
+			|| to_char(written.at AT TIME ZONE 'UTC', 'YYYY_MM')))
 		IS NULL THEN
 		PERFORM kube_reports.make_history(written.at);
 		RETURN 1;

@@ -271,10 +271,12 @@ BEGIN
 		WHERE NOT EXISTS (SELECT FROM kube_reports_internal.origin g WHERE g.id = r.origin);
 	DELETE FROM kube_reports_internal.result_since s
 		WHERE NOT EXISTS (SELECT FROM kube_reports_internal.origin g WHERE g.id = s.origin);
+	DELETE FROM kube_reports_internal.report_change c
+		WHERE NOT EXISTS (SELECT FROM kube_reports_internal.origin g WHERE g.id = c.origin);
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.remove_strays()
-	IS 'removes results, and times of results, whose origin is not there';
+	IS 'removes results, times of results, and history whose origin is not there';
 
 CREATE FUNCTION kube_reports_internal.rebuild_step(lane integer, max_objects integer DEFAULT 100) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
@@ -544,6 +546,7 @@ BEGIN
 	-- Include lanes of types without results: none of their rows may be left.  Lock the store first: a session that
 	-- makes results again with the store locked holds rows of result_rebuild.
 	PERFORM kube_reports_internal.lock_store_shared();
+	PERFORM kube_reports_internal.make_own_rows();
 	INSERT INTO kube_reports_internal.result_rebuild (lane) SELECT l.id FROM kube_reports_internal.lane l ORDER BY l.id
 		ON CONFLICT ON CONSTRAINT result_rebuild_pkey DO UPDATE SET namespace = '', name = '';
 	COMMIT;

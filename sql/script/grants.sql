@@ -11,13 +11,27 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT 'ROUTINE', p.oid::regprocedure::text, 'EXECUTE' FROM pg_proc p
 		WHERE p.pronamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)
-			AND (p.proname LIKE 'api\_%'
+			AND (starts_with(p.proname, 'api_')
 			OR p.proname IN ('this_caller', 'write_batch', 'commit_batch', 'delete_piece', 'sweep_piece',
 				'aggregate_piece', 'script_version'))
 	UNION ALL
 	SELECT 'TABLE', 'kube_reports_internal.caller', 'SELECT'
 $$;
 COMMENT ON FUNCTION kube_reports_internal.proxy_objects() IS 'what proxies may use, as GRANT names it';
+
+CREATE FUNCTION kube_reports_internal.require_role(role name) RETURNS void
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF NOT EXISTS (SELECT FROM pg_roles r WHERE r.rolname = require_role.role) THEN
+		RAISE EXCEPTION 'role "%" does not exist', role
+			USING ERRCODE = 'undefined_object', HINT = 'CREATE ROLE makes it, or CREATE ROLE ... LOGIN.';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.require_role(name) IS 'nothing, if there is such a role. Raises 42704 '
+	'otherwise';
 
 CREATE FUNCTION kube_reports.grant_proxy(role name, cluster uuid) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -27,6 +41,7 @@ DECLARE
 	bound		record;
 	given		record;
 BEGIN
+	PERFORM kube_reports_internal.require_role(role);
 	SELECT c.uid, c.id INTO bound FROM kube_reports_internal.proxy_role p
 		JOIN kube_reports.cluster c ON c.id = p.cluster_id
 		WHERE p.role = grant_proxy.role;
@@ -45,7 +60,7 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports.grant_proxy(name, uuid)
 	IS 'lets a role serve one cluster, given by the uid of its namespace kube-system; registers the cluster if it is '
-		'new';
+		'new. Raises 42704 for an unknown role, 55006 for one that is bound to another cluster';
 
 CREATE FUNCTION kube_reports_internal.reader_objects() RETURNS TABLE (kind text, object text, privileges text)
 LANGUAGE sql STABLE
@@ -97,9 +112,7 @@ DECLARE
 	given		record;
 	granted_cluster integer;
 BEGIN
-	IF NOT EXISTS (SELECT FROM pg_roles r WHERE r.rolname = add_reader.role) THEN
-		RAISE EXCEPTION 'role "%" does not exist', role USING ERRCODE = 'undefined_object';
-	END IF;
+	PERFORM kube_reports_internal.require_role(role);
 	IF cluster IS NOT NULL THEN
 		granted_cluster := kube_reports_internal.known_cluster(cluster);
 	END IF;
@@ -371,9 +384,7 @@ DECLARE
 	removed		bigint;
 	given		record;
 BEGIN
-	IF NOT EXISTS (SELECT FROM pg_roles r WHERE r.rolname = revoke_admin.role) THEN
-		RAISE EXCEPTION 'role "%" does not exist', role USING ERRCODE = 'undefined_object';
-	END IF;
+	PERFORM kube_reports_internal.require_role(role);
 	removed := kube_reports.revoke_reader(role);
 	FOR given IN
 		SELECT DISTINCT a.grantor::regrole AS grantor, o.kind, o.object

@@ -48,6 +48,11 @@ BEGIN
 			WHERE sha256(s.secret || sha256(s.secret
 				|| convert_to(concat_ws(' ', pg_backend_pid(), extract(epoch FROM now()), caller.role), 'UTF8'))) =
 					caller.seal) THEN
+		IF NOT EXISTS (SELECT FROM kube_reports_internal.caller_secret) THEN
+			RAISE EXCEPTION 'the secret of the store is gone: table kube_reports_internal.caller_secret is empty'
+				USING ERRCODE = 'object_not_in_prerequisite_state',
+					HINT = 'The owner calls kube_reports.after_restore().';
+		END IF;
 		RAISE EXCEPTION 'the seal is not that of role "%" in this transaction', caller.role
 			USING ERRCODE = 'insufficient_privilege',
 				HINT = 'Leave the argument out: who calls is then read from the view kube_reports_internal.caller.';
@@ -56,7 +61,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.proven_role(kube_reports_internal.caller)
-	IS 'the role of a caller, when its seal was made for that role in this transaction. Raises 42501 otherwise';
+	IS 'the role of a caller, when its seal was made for that role in this transaction. Raises 42501 otherwise, 55000 '
+		'when the secret of the seals is gone';
 
 CREATE FUNCTION kube_reports_internal.may_serve(cluster_id integer, caller kube_reports_internal.caller) RETURNS boolean
 LANGUAGE plpgsql STABLE
@@ -162,7 +168,7 @@ DECLARE
 	given		text := coalesce(current_setting('kube_reports_internal.' || name, true), '');
 	value		text := substr(given, 66);
 BEGIN
-	IF given = '' OR kube_reports_internal.setting_seal(name, value) <> left(given, 64) THEN
+	IF given = '' OR kube_reports_internal.setting_seal(name, value) IS DISTINCT FROM left(given, 64) THEN
 		RETURN NULL;
 	END IF;
 	RETURN value;

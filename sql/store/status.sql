@@ -7,10 +7,11 @@
 
 CREATE VIEW kube_reports.status AS
 	SELECT kube_reports_internal.script_version() AS version,
-		s.restore_pending OR coalesce(kube_reports_internal.placed() <> s.tableoid, false)
+		-- As is_restoring(), which readers may not call.
+		coalesce(s.restore_pending, true) OR coalesce(kube_reports_internal.placed() <> s.tableoid, false)
 			OR EXISTS (SELECT FROM kube_reports_internal.lane l WHERE l.store IS DISTINCT FROM s.identity)
 			AS restore_pending,
-		s.restore_pending OR EXISTS (SELECT FROM kube_reports_internal.result_rebuild)
+		coalesce(s.restore_pending, true) OR EXISTS (SELECT FROM kube_reports_internal.result_rebuild)
 			OR EXISTS (SELECT FROM kube_reports_internal.result_pending) AS results_pending,
 		s.generation AS registry_generation,
 		s.version IS DISTINCT FROM kube_reports_internal.script_version() AS update_pending,
@@ -38,7 +39,7 @@ CREATE VIEW kube_reports.status AS
 		kube_reports.setting('log_bytes')::bigint AS log_limit,
 		kube_reports.setting('history_retention')::interval AS history_retention,
 		kube_reports.setting('daily_retention')::interval AS daily_retention
-	FROM kube_reports_internal.store s;
+	FROM (SELECT) here LEFT JOIN kube_reports_internal.store s ON true;
 COMMENT ON VIEW kube_reports.status IS 'the state of this store: one row';
 
 -- Versions and times come from the log, which may have lost its newest change to compaction.

@@ -119,7 +119,8 @@ BEGIN
 	SELECT l.id, s.restore_pending OR l.id IS NOT NULL
 		AND l.store IS DISTINCT FROM s.identity, CASE WHEN c.removing THEN c.uid END, l.held
 		INTO change_lane, restoring, leaving, held
-		FROM kube_reports_internal.store s
+		FROM (SELECT) here
+			LEFT JOIN kube_reports_internal.store s ON true
 			LEFT JOIN kube_reports_internal.lane l
 				ON (l.cluster_id, l.resource_type) = (coalesce(NEW.cluster_id, OLD.cluster_id),
 					coalesce(NEW.resource_type, OLD.resource_type))

@@ -358,6 +358,27 @@ COMMENT ON FUNCTION kube_reports_internal.settle_here()
 	IS 'for a store that the plain script made: notes where it is; a store that a dump brought gets an identity and a '
 		'secret of its own. Called by that script and by after_restore(), which holds the store lock';
 
+-- The script inserts these rows, and nobody else.  They can get lost: by DELETE, or when the table was made UNLOGGED.
+-- SECURITY DEFINER: administrators have no right to write these tables.
+CREATE FUNCTION kube_reports_internal.make_own_rows() RETURNS void
+LANGUAGE sql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+	-- The identity of the lanes: they are of no dump.  Without a server the next session that writes takes this one for
+	-- another, and moves versions on.
+	INSERT INTO kube_reports_internal.store (version, identity)
+		SELECT kube_reports_internal.script_version(),
+			coalesce((SELECT l.store FROM kube_reports_internal.lane l ORDER BY l.id LIMIT 1), gen_random_uuid())
+		ON CONFLICT (only_row) DO NOTHING;
+	INSERT INTO kube_reports_internal.caller_secret DEFAULT VALUES ON CONFLICT (only_row) DO NOTHING;
+	INSERT INTO kube_reports_internal.rollup_mark DEFAULT VALUES ON CONFLICT (only_row) DO NOTHING;
+	INSERT INTO kube_reports_internal.garbage_sweep (what) SELECT unnest(kube_reports_internal.swept_tables())
+		ON CONFLICT (what) DO NOTHING;
+$$;
+COMMENT ON FUNCTION kube_reports_internal.make_own_rows()
+	IS 'makes what is missing of the rows that every store has: of tables store, caller_secret, rollup_mark and '
+		'garbage_sweep. Called by after_restore() and rebuild()';
+
 -- A dump contains no results, but it contains their counts, including those that were not folded yet.
 CREATE FUNCTION kube_reports.after_restore(recompute boolean DEFAULT true) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
@@ -366,6 +387,7 @@ AS $$
 BEGIN
 	PERFORM kube_reports_internal.require_read_committed();
 	PERFORM kube_reports_internal.lock_store();
+	PERFORM kube_reports_internal.make_own_rows();
 	PERFORM kube_reports_internal.raise_sequences();
 	PERFORM kube_reports_internal.renew_types();
 	PERFORM kube_reports_internal.make_references();
@@ -382,7 +404,8 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports.after_restore(boolean)
 	IS 'finishes the load of a dump: call it once afterwards. Otherwise the first proxy that connects calls it and '
-		'leaves results to upkeep (recompute => false). Makes the foreign keys that were left out for the restore. '
+		'leaves results to upkeep (recompute => false). Makes the foreign keys that were left out for the restore, and '
+		'rows of the store itself that are missing. '
 		'Older versions get 410. Returns the base of new versions. Raises 23503 when the dump lacks rows';
 
 -- A restore with triggers disabled does not set restore_pending, but it brings lanes of another store.  The dump of a
@@ -390,12 +413,12 @@ COMMENT ON FUNCTION kube_reports.after_restore(boolean)
 CREATE FUNCTION kube_reports_internal.is_restoring() RETURNS boolean
 LANGUAGE sql STABLE
 BEGIN ATOMIC
-	SELECT s.restore_pending OR coalesce(kube_reports_internal.placed() <> s.tableoid, false)
-		OR EXISTS (SELECT FROM kube_reports_internal.lane l WHERE l.store IS DISTINCT FROM s.identity)
-		FROM kube_reports_internal.store s;
+	SELECT coalesce((SELECT s.restore_pending OR coalesce(kube_reports_internal.placed() <> s.tableoid, false)
+			OR EXISTS (SELECT FROM kube_reports_internal.lane l WHERE l.store IS DISTINCT FROM s.identity)
+		FROM kube_reports_internal.store s), true);
 END;
 COMMENT ON FUNCTION kube_reports_internal.is_restoring()
-	IS 'whether a dump was loaded and after_restore() has not run yet';
+	IS 'whether a dump was loaded and after_restore() has not run yet; true, too, when the row of table store is gone';
 
 -- Many connections notice a restore at once: a second incarnation would take the log of the first from its clients.
 CREATE FUNCTION kube_reports_internal.finish_restore() RETURNS boolean

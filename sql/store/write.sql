@@ -37,7 +37,8 @@ BEGIN ATOMIC
 		JOIN kube_reports_internal.lane l ON l.cluster_id = c.id
 		JOIN kube_reports.resource_type t ON t.id = l.resource_type
 		JOIN kube_reports_internal.resource_version v ON v.resource_type = t.id
-		CROSS JOIN kube_reports_internal.store s
+		-- Without that row nothing tells which versions were given.
+		LEFT JOIN kube_reports_internal.store s ON true
 	WHERE c.uid = $1 AND t."group" = $2 AND v.version = $3 AND t.plural = $4
 		AND CASE WHEN s.restore_pending OR l.store IS DISTINCT FROM s.identity
 			OR kube_reports_internal.placed() <> s.tableoid THEN kube_reports_internal.refuse_restoring()

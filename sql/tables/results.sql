@@ -428,9 +428,11 @@ COMMENT ON COLUMN kube_reports_internal.garbage_sweep.hurry
 	IS 'the last whole pass removed much, or much was changed meanwhile: this one is not to rest';
 COMMENT ON COLUMN kube_reports_internal.garbage_sweep.due_at IS 'when the next step is to be taken';
 -- Each table comes after the tables that refer to it.
-INSERT INTO kube_reports_internal.garbage_sweep (what)
-	VALUES ('detail'), ('origin'), ('subject'), ('rollup_daily'), ('score_daily'), ('rollup_policy'), ('rollup'),
-		('criterion'), ('actor');
+CREATE FUNCTION kube_reports_internal.swept_tables() RETURNS text[]
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN '{detail,origin,subject,rollup_daily,score_daily,rollup_policy,rollup,criterion,actor}'::text[];
+COMMENT ON FUNCTION kube_reports_internal.swept_tables() IS 'the tables that table garbage_sweep has rows of';
+INSERT INTO kube_reports_internal.garbage_sweep (what) SELECT unnest(kube_reports_internal.swept_tables());
 
 ---- what pg_dump takes along ----
 

@@ -1,0 +1,352 @@
+"""
+What a DBA without patience does to a database: it is harmless, or refused with a hint, or named by verify() and mended
+as docs/operations.md says.
+"""
+
+import json
+
+import pytest
+
+from client import POLR, path_of, report, until
+from conftest import VARIANT, Stack
+
+SCHEMAS = "('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)"
+MONTH = "'report_change_' || to_char(now() AT TIME ZONE 'UTC', 'YYYY_MM')"
+# What decides how a text is read, how a value is shown, how a plan is made, and how long anything may take.
+SETTINGS = {
+    "search_path": "nowhere", "default_transaction_isolation": "serializable", "default_transaction_deferrable": "on",
+    "row_security": "off", "jit": "on", "jit_above_cost": "0", "timezone": "Asia/Kathmandu", "datestyle": "German, DMY",
+    "intervalstyle": "sql_standard", "extra_float_digits": "-5", "bytea_output": "escape", "lc_numeric": "C",
+    "standard_conforming_strings": "off", "escape_string_warning": "off", "backslash_quote": "off",
+    "quote_all_identifiers": "on", "transform_null_equals": "on", "array_nulls": "off", "xmloption": "document",
+    "plan_cache_mode": "force_generic_plan", "enable_indexscan": "off", "enable_bitmapscan": "off",
+    "enable_hashjoin": "off", "enable_partition_pruning": "off", "from_collapse_limit": "1", "work_mem": "64kB",
+    "gin_fuzzy_search_limit": "1", "default_text_search_config": "pg_catalog.german", "client_encoding": "SQL_ASCII",
+    "client_min_messages": "error", "exit_on_error": "on", "check_function_bodies": "off",
+    "synchronous_commit": "off", "idle_in_transaction_session_timeout": "1s", "idle_session_timeout": "1s",
+    "statement_timeout": "1s", "lock_timeout": "1ms"}
+# Of readers: what is shown to people, by programs and by files.
+ANSWERS = ("SELECT kube_reports.dashboard_html() ~ 'ns</bdi>'",
+           "SELECT json_agg((s.day, s.pass, s.fail, s.score)) "
+           "FROM kube_reports.compliance_score('-infinity', 'infinity') s",
+           "SELECT string_agg((to_jsonb(x) - ARRAY['since', 'first_seen'])::text, '|') "
+           "FROM kube_reports.export_results() x",
+           r"""SELECT json_agg(to_jsonb(r) - ARRAY['since', 'first_seen'])
+               FROM kube_reports.search_results(E'{"text": "50%_of\\\\", "score_from": 2}') r""",
+           "SELECT json_agg(r ORDER BY r.report) FROM kube_reports.reports_with_score(2.5) r")
+
+
+class Store:
+    """A stack with reports, and whether all is well with it."""
+
+    def __init__(self, stack):
+        self.stack, self.database, self.cluster = stack, stack.database, stack.cluster
+        self.proxy = stack.proxy(flags=["--workers=1"])
+        self.api = self.proxy.api()
+        self.number = 0
+        for _ in range(6):
+            self.write()
+
+    def write(self):
+        """A new report of three results, one of them with a text that has to be escaped."""
+        self.number += 1
+        document = report(f"r{self.number}", "ns", results=[
+            {"policy": f"p{number}", "rule": "r", "result": "fail", "properties": {"score": f"{number}.5"},
+             "message": "50%_of\\" if number == 2 else "half"} for number in (1, 2, 3)])
+        answer = self.api.post(path_of(POLR, "ns"), document)
+        return answer
+
+    def psql(self, sql, user="kube_reports_owner", **more):
+        return self.database.psql(sql, user=user, **more)
+
+    def verify(self):
+        return self.psql("SELECT DISTINCT what FROM kube_reports.verify() ORDER BY 1").split()
+
+    def well(self):
+        """The API writes and lists what it has written, views follow, and everything fits together"""
+        until(lambda: self.write().code == 201, 30, "a write")
+        # Writes and reads have connections of their own.
+        listed = until(lambda: self.api.get(path_of(POLR, "ns")).json.get("items"), 30, "a list")
+        assert f"r{self.number}" in [item["metadata"]["name"] for item in listed]
+        until(lambda: self.psql("SELECT count(*), (SELECT sum(fail) FROM kube_reports.status_counts) "
+                                "FROM kube_reports.typed_result") == f"{3 * len(listed)}|{3 * len(listed)}",
+              60, "views")
+        assert self.verify() == []
+
+    def end_sessions(self):
+        self.psql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                  "WHERE datname = 'kube_reports'", "postgres", database="postgres")
+
+    def each(self, statement, tables):
+        """One transaction for each table; what psql says of those that fail."""
+        done = self.psql("\\set ON_ERROR_STOP off\n" + "\n".join(statement.format(table) for table in tables),
+                         check=False)
+        return done.err
+
+
+@pytest.fixture(scope="module")
+def store(module_stack):
+    made = Store(module_stack)
+    yield made
+    module_stack.end_proxies()
+
+
+def test_rewrites(store):
+    """REINDEX, CLUSTER, VACUUM FULL, another tablespace, the end of every session"""
+    store.psql("REINDEX DATABASE kube_reports", "postgres")
+    keys = store.psql(f"""SELECT format('CLUSTER %s USING %I;', i.indrelid::regclass, c.relname)
+        FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_class t ON t.oid = i.indrelid
+        WHERE i.indisprimary AND t.relkind = 'r' AND c.relnamespace IN {SCHEMAS}""")
+    assert keys.count("CLUSTER") > 30
+    store.psql(keys)
+    store.psql("VACUUM FULL", "postgres")
+    store.psql("""SET allow_in_place_tablespaces = on; CREATE TABLESPACE other LOCATION '';
+        ALTER TABLE ALL IN TABLESPACE pg_default OWNED BY kube_reports_owner SET TABLESPACE other;
+        ALTER INDEX ALL IN TABLESPACE pg_default OWNED BY kube_reports_owner SET TABLESPACE other""", "postgres")
+    store.end_sessions()
+    store.well()
+
+
+def test_settings_of_the_database(store):
+    """Readers and owners get the same answers, proxies serve, whatever ALTER DATABASE sets"""
+    def answers():
+        return [store.psql(sql, "kube_reports_reader") for sql in ANSWERS]
+    store.well()
+    before = answers()
+    assert "r1" in before[2] and '"r1"' in before[3] and "half" not in before[3]
+    try:
+        store.psql("\n".join(f"ALTER DATABASE kube_reports SET {name} = '{value}';"
+                             for name, value in SETTINGS.items() if name != "search_path")
+                   + "ALTER DATABASE kube_reports SET search_path = nowhere", "postgres", database="postgres")
+        store.end_sessions()
+        # The proxy has its own limits of time.
+        until(lambda: store.write().code == 201, 30, "a write")
+        assert store.api.delete(path_of(POLR, "ns") + f"/r{store.number}").code == 200
+        for name in ("statement_timeout", "lock_timeout"):
+            store.psql(f"ALTER DATABASE kube_reports RESET {name}", "postgres", database="postgres")
+        assert answers() == before
+        assert store.verify() == []
+        refused = store.psql("UPDATE kube_reports.object SET body = body", check=False)
+        assert "READ COMMITTED" in refused.err and "HINT" in refused.err
+    finally:
+        store.psql("ALTER DATABASE kube_reports RESET ALL", "postgres", database="postgres")
+        store.end_sessions()
+    store.well()
+
+
+def test_patterns_do_not_depend_on_settings(store):
+    """With standard_conforming_strings off a backslash in a literal is another one: no function has it so"""
+    literals = r"""SELECT p.oid::regprocedure FROM pg_proc p WHERE p.pronamespace IN (%s) AND p.prosqlbody IS NULL
+        AND p.proname <> 'builtin_types' AND NOT 'standard_conforming_strings=on' = ANY (coalesce(p.proconfig, '{}'))
+        AND regexp_replace(regexp_replace(p.prosrc, '--[^\n]*', '', 'g'),
+            'E''([^''\\]|''''|\\.)*''(\s*''([^''\\]|''''|\\.)*'')*', '', 'g') ~ '\\'
+        AND p.prolang <> (SELECT l.oid FROM pg_language l WHERE l.lanname = 'c')"""
+    assert store.psql(literals % SCHEMAS[1:-1]) == ""
+
+
+def test_unlogged(store):
+    """verify() names tables that a crash would empty, until they are logged again"""
+    tables = [f"kube_reports_internal.{name}" for name in ("result", "rollup_delta", "result_since")]
+    assert store.each("ALTER TABLE {} SET UNLOGGED;", tables) == ""
+    assert store.verify() == ["result", "result_since", "rollup_delta"]
+    assert store.each("ALTER TABLE {} SET LOGGED;", tables) == ""
+    store.well()
+
+
+def test_truncate(store):
+    """Refused where clients or counts would not learn of it"""
+    for table in ("kube_reports.object", "kube_reports.cluster", "kube_reports.resource_type",
+                  "kube_reports_internal.lane", "kube_reports_internal.change"):
+        refused = store.psql(f"TRUNCATE {table} CASCADE", check=False)
+        assert refused.code != 0 and 'cannot truncate table "' in refused.err and "HINT" in refused.err, table
+    store.well()
+
+
+@pytest.mark.parametrize("table", ["store", "caller_secret", "rollup_mark", "garbage_sweep"])
+@pytest.mark.parametrize("remedy", ["CALL kube_reports.rebuild()", "SELECT kube_reports.after_restore()"])
+def test_rows_of_the_store(store, table, remedy):
+    """Without a row that every store has, verify() says so, and either call of the runbook makes it again"""
+    # In a transaction of its own: the next connection of a proxy finishes a restore.
+    deleted = f"BEGIN; DELETE FROM kube_reports_internal.{table};"
+    assert table in store.psql(f"{deleted} SELECT DISTINCT what FROM kube_reports.verify()").split()
+    if table == "caller_secret":
+        refused = store.psql(f"{deleted} SELECT kube_reports.delete_report(uid, 'policyreports.wgpolicyk8s.io', 'ns', "
+                             "'none') FROM kube_reports.cluster", check=False)
+        assert "after_restore()" in refused.err
+    if table == "store":
+        assert store.psql(f"{deleted} SELECT restore_pending FROM kube_reports.status") == "t"
+        refused = store.psql(f"{deleted} INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, "
+                             "metadata, body) SELECT id, 1, 'ns', 'none', '{}', '{}' FROM kube_reports.cluster",
+                             check=False)
+        assert "after_restore()" in refused.err
+    store.psql(f"DELETE FROM kube_reports_internal.{table}")
+    store.psql(remedy)
+    store.well()
+
+
+@pytest.mark.parametrize("table, remedy", [
+    ("resource_version", "SELECT kube_reports.after_restore()"), ("origin", None), ("criterion", None),
+    ("result", None), ("rollup", None), ("rollup_policy", None), ("score_daily", None)])
+def test_rows_are_deleted(store, table, remedy):
+    """What is derived comes again by rebuild(), built-in types by after_restore()"""
+    if VARIANT != "c" and remedy is None:
+        pytest.skip("results are made again by a proxy: test_upkeep_sql_variant.py")
+    store.psql(f"DELETE FROM kube_reports_internal.{table}")
+    if remedy is None:
+        assert store.verify() != []
+    store.psql(remedy or "CALL kube_reports.rebuild()")
+    store.well()
+
+
+def test_settings_and_grants_are_deleted(store):
+    """The defaults hold; rights are granted again"""
+    store.psql("DELETE FROM kube_reports_internal.setting; DELETE FROM kube_reports_internal.reader_grant; "
+               "DELETE FROM kube_reports_internal.actor; DELETE FROM kube_reports_internal.log_size")
+    assert store.psql("SELECT count(*) FROM kube_reports.typed_result", "kube_reports_reader") == "0"
+    store.psql("SELECT kube_reports.grant_reader('kube_reports_reader')")
+    assert store.psql("SELECT count(*) > 0 FROM kube_reports.typed_result", "kube_reports_reader") == "t"
+    store.well()
+
+
+def test_history_is_detached_and_dropped(store):
+    """Writers get another table for the month at once; what was detached stays where it is"""
+    partition = store.psql(f"SELECT {MONTH}")
+    events = store.psql("SELECT count(*) FROM kube_reports.result_event")
+    oid = store.psql(f"SELECT 'kube_reports_internal.{partition}'::regclass::oid")
+    store.psql(f"ALTER TABLE kube_reports_internal.report_change DETACH PARTITION kube_reports_internal.{partition}")
+    assert store.write().code == 201
+    until(lambda: store.psql("SELECT count(*) FROM kube_reports.result_event") == "3", 60, "new history")
+    store.psql("CALL kube_reports.rebuild()")
+    store.well()
+    assert store.psql(f"SELECT relname FROM pg_class WHERE oid = {oid}") == f"{partition}_detached_{oid}"
+    assert int(events) > 0
+    store.psql(f"DROP TABLE kube_reports_internal.{partition}_detached_{oid}, kube_reports_internal.{partition}")
+    assert store.write().code == 201
+    store.psql("CALL kube_reports.rebuild()")
+    store.well()
+
+
+def test_writes_without_triggers(store):
+    """verify() finds them, rebuild() and new_incarnation() make clients and results follow"""
+    gone = f"r{store.number}"
+    with store.api.watch(path_of(POLR, "ns"), resourceVersion=str(
+            store.api.get(path_of(POLR, "ns")).json["metadata"]["resourceVersion"])) as watch:
+        store.psql(f"SET session_replication_role = replica; DELETE FROM kube_reports.object WHERE name = '{gone}'",
+                   "postgres")
+        store.psql("ALTER TABLE kube_reports.object DISABLE TRIGGER USER")
+        store.psql("UPDATE kube_reports.object SET body = '{}' WHERE name = 'r1'")
+        assert "object" in store.verify()
+        store.psql("ALTER TABLE kube_reports.object ENABLE TRIGGER USER; CALL kube_reports.rebuild()")
+        store.psql("SELECT kube_reports.new_incarnation(log_lost => true)")
+        assert ("ERROR", 410) in [(kind, document.get("code")) for kind, document in watch.end(30)]
+    assert "r1" in (names := store.api.names(POLR, "ns")) and gone not in names
+    if VARIANT == "c":
+        assert store.verify() == []
+    store.psql("UPDATE kube_reports.object SET body = (SELECT o.body FROM kube_reports.object o WHERE o.name = 'r2') "
+               "WHERE name = 'r1'")
+    store.well()
+
+
+@pytest.mark.parametrize("there, back, code, told", [
+    ("ALTER TABLE kube_reports.object RENAME TO other", "ALTER TABLE kube_reports.other RENAME TO object", 500,
+     'relation "kube_reports.object" does not exist'),
+    ("ALTER TABLE kube_reports.object RENAME body TO other", "ALTER TABLE kube_reports.object RENAME other TO body",
+     500, "does not exist"),
+    ("ALTER SCHEMA kube_reports_internal RENAME TO other", "ALTER SCHEMA other RENAME TO kube_reports_internal", 503,
+     "does not have the extension")])
+def test_renames(own_stack, there, back, code, told):
+    """Requests fail, the log says once why without --v, and all is well when the name is back"""
+    store = Store(own_stack.begin())
+    store.psql(there, "postgres")
+    until(lambda: store.write().code == code, 30, "the failure")
+    store.write()
+    lines = until(lambda: [line for line in store.proxy.log_path.read_text(encoding="utf-8").splitlines()
+                           if (entry := json.loads(line))["level"] == "error" and told in entry["message"]], 30,
+                  "a line of the log")
+    # Of each process at most one.
+    assert len(lines) <= 3
+    store.psql(back, "postgres")
+    store.well()
+
+
+def test_rights(store):
+    """The owner can take its own rights, and gives them back; roles that lost theirs are granted anew"""
+    both = "IN SCHEMA kube_reports, kube_reports_internal"
+    store.psql(f"REVOKE ALL ON ALL TABLES {both} FROM kube_reports_owner")
+    assert store.write().code == 503
+    refused = store.psql("SELECT * FROM kube_reports.verify()", check=False)
+    assert "permission denied for table" in refused.err
+    store.psql(f"GRANT ALL ON ALL TABLES {both} TO kube_reports_owner")
+    store.well()
+    store.psql("DROP OWNED BY kube_reports_proxy, kube_reports_reader", "postgres")
+    until(lambda: store.write().code == 503, 30, "the refusal")
+    store.psql(f"SELECT kube_reports.grant_proxy('kube_reports_proxy', '{store.cluster}'); "
+               "SELECT kube_reports.grant_reader('kube_reports_reader')")
+    assert store.psql("SELECT count(*) > 0 FROM kube_reports.typed_result", "kube_reports_reader") == "t"
+    store.well()
+
+
+def test_members_are_kept(store):
+    """Objects of the extension are not dropped, and an update to the same version does nothing"""
+    if store.psql("SELECT count(*) FROM pg_extension WHERE extname = 'kube_reports'") == "0":
+        pytest.skip("the plain script makes no extension")
+    for what in ("TABLE kube_reports_internal.actor", "FUNCTION kube_reports_internal.this_caller()",
+                 "VIEW kube_reports.typed_result", "SCHEMA kube_reports"):
+        refused = store.psql(f"DROP {what}", check=False)
+        assert "cannot drop" in refused.err and "extension kube_reports" in refused.err, refused.err
+    assert "already installed" in store.psql("ALTER EXTENSION kube_reports UPDATE", check=False).err
+    assert "no update path" in store.psql("ALTER EXTENSION kube_reports UPDATE TO '9'", check=False).err
+    assert "does not support SET SCHEMA" in store.psql("ALTER EXTENSION kube_reports SET SCHEMA public", "postgres",
+                                                       check=False).err
+    store.well()
+
+
+@pytest.mark.parametrize("locale", ["LOCALE 'C'", "LOCALE 'C.UTF-8' LOCALE_PROVIDER icu ICU_LOCALE 'tr-TR'",
+                                    "LOCALE 'C.UTF-8' LOCALE_PROVIDER icu ICU_LOCALE 'und-u-ks-level1'"])
+def test_locales(store, locale):
+    """Names and texts are compared byte by byte, and words without their case, in every locale"""
+    store.psql(f"CREATE DATABASE elsewhere TEMPLATE template0 OWNER kube_reports_owner ENCODING 'UTF8' {locale}",
+               "postgres", database="postgres")
+    try:
+        store.psql("CREATE EXTENSION IF NOT EXISTS kube_reports", database="elsewhere")
+        found = store.psql(f"""
+            SELECT kube_reports.register_cluster('{store.cluster}', 'İstanbul') > 0;
+            INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, metadata, body)
+                SELECT c.id, t.id, 'ns', n, '{{}}', '{{"results": [{{"policy": "Istanbul", "result": "fail",
+                    "severity": "high"}}, {{"policy": "ISTANBUL", "result": "pass", "severity": "high"}}]}}'
+                FROM kube_reports.cluster c, kube_reports.resource_type t, unnest('{{i,i-1,i.2,i0}}'::text[]) n
+                WHERE t.plural = 'policyreports';
+            SELECT string_agg(name, ' ' ORDER BY name) FROM kube_reports.stored_report;
+            SELECT kube_reports_internal.caseless('ISTANBUL') = kube_reports_internal.caseless('istanbul');
+            SELECT count(*) FROM kube_reports.verify()""", database="elsewhere").split("\n")
+        assert found == ["t", "i i-1 i.2 i0", "t", "0"]
+        if VARIANT == "c":
+            for wanted, count in (('{"policy": "Istanbul"}', "4"), ('{"text": "istanbul"}', "8")):
+                assert store.psql(f"SELECT count(*) FROM kube_reports.search_results('{wanted}')",
+                                  database="elsewhere") == count
+    finally:
+        store.psql("DROP DATABASE elsewhere", "postgres", database="postgres")
+
+
+@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII", "EUC_JP"])
+def test_encodings(store, encoding):
+    """Another encoding than UTF8 is refused, with what to do"""
+    store.psql("CREATE DATABASE elsewhere TEMPLATE template0 OWNER kube_reports_owner "
+               f"ENCODING '{encoding}' LOCALE 'C'", "postgres", database="postgres")
+    try:
+        refused = store.psql("CREATE EXTENSION kube_reports", database="elsewhere", check=False).err
+        assert f"needs a database of encoding UTF8, not {encoding}" in refused and "ENCODING 'UTF8'" in refused
+    finally:
+        store.psql("DROP DATABASE elsewhere", "postgres", database="postgres")
+
+
+def test_scripts_are_read_with_standard_strings(store):
+    refused = store.psql("CREATE DATABASE elsewhere OWNER kube_reports_owner", "postgres", database="postgres",
+                         check=False)
+    assert refused.code == 0, refused.err
+    try:
+        refused = store.psql("SET standard_conforming_strings = off; CREATE EXTENSION kube_reports",
+                             database="elsewhere", check=False).err
+        assert "SET standard_conforming_strings = on" in refused or VARIANT == "sql"
+    finally:
+        store.psql("DROP DATABASE elsewhere", "postgres", database="postgres")
