@@ -343,9 +343,9 @@ metrics_webhook_state(const char *target, double lag_seconds, int failures, bool
 void
 metrics_database_call(size_t number, const char *call, double waited, double taken)
 {
-	CallEntry  *entry = &mine->calls[number];
+	CallEntry  *entry = &mine->calls[number < METRICS_CALLS ? number : 0];
 
-	if (number >= CALL_SERIES)
+	if (number >= METRICS_CALLS)
 		return;
 	if (!atomic_load_explicit(&entry->used, memory_order_relaxed))
 	{
@@ -385,10 +385,10 @@ metrics_pending(const char *what, unsigned long waiting, double oldest_seconds)
 void
 metrics_task_succeeded(size_t number, const char *task)
 {
-	TaskEntry  *entry = &mine->tasks[number < CALL_SERIES ? number : 0];
+	TaskEntry  *entry = &mine->tasks[number < METRICS_CALLS ? number : 0];
 	struct timespec now;
 
-	if (number >= CALL_SERIES)
+	if (number >= METRICS_CALLS)
 		return;
 	if (atomic_load_explicit(&entry->succeeded_at, memory_order_relaxed) == 0)
 		set_text(entry->task, WHAT_SIZE, task);

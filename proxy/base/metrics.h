@@ -104,14 +104,18 @@ extern void metrics_webhook_sent(const char *target, unsigned long events);
 extern void metrics_webhook_failed(const char *target);
 extern void metrics_webhook_state(const char *target, double lag_seconds, int failures, bool paused);
 
+/* The numbers of calls of the database, and of tasks, are below this. */
+#define METRICS_CALLS 64
+
 /*
- * A call of the database has ended.  number: below 32, fixed for each call.  waited, taken: seconds until there was a
- * connection, and on the connection.
+ * A call of the database has ended.  number: below METRICS_CALLS, fixed for each call.  waited, taken: seconds until
+ * there was a connection, and on the connection.
  */
 extern void metrics_database_call(size_t number, const char *call, double waited, double taken);
 
 /*
- * For the upkeep process: work that waits; a task has succeeded, whose number is below 32 and fixed for its name.
+ * For the upkeep process: work that waits; a task has succeeded, whose number is below METRICS_CALLS and fixed for its
+ * name.
  */
 extern void metrics_pending(const char *what, unsigned long waiting, double oldest_seconds);
 extern void metrics_task_succeeded(size_t number, const char *task);

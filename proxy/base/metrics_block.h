@@ -25,7 +25,6 @@
 #define STORED_SERIES 256
 #define WEBHOOK_SERIES 64
 #define LASTING_SERIES 256
-#define CALL_SERIES 32
 #define PENDING_SERIES 8
 
 #define VERB_SIZE 24
@@ -148,9 +147,9 @@ typedef struct WorkerBlock
 	StoredEntry stored[STORED_SERIES];
 	WebhookEntry webhooks[WEBHOOK_SERIES];
 	LastingEntry lasting[LASTING_SERIES + 1];
-	CallEntry	calls[CALL_SERIES];
+	CallEntry	calls[METRICS_CALLS];
 	PendingEntry pending[PENDING_SERIES];
-	TaskEntry	tasks[CALL_SERIES];
+	TaskEntry	tasks[METRICS_CALLS];
 } WorkerBlock;
 
 extern WorkerBlock *metric_blocks;

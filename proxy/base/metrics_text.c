@@ -281,7 +281,7 @@ write_database_calls(StrBuf *buf)
 
 	metrics_write_head(buf, "kube_reports_database_call_duration_seconds", "histogram",
 					   "Time from when a call of a database function has a connection to its answer.");
-	for (size_t i = 0; i < CALL_SERIES; i++)
+	for (size_t i = 0; i < METRICS_CALLS; i++)
 	{
 		Total		total = {0};
 		const char *call = NULL;
@@ -321,7 +321,7 @@ write_upkeep(StrBuf *buf)
 		return;
 	metrics_write_head(buf, "kube_reports_upkeep_last_success_timestamp_seconds", "gauge",
 					   "When upkeep last succeeded with a task.");
-	for (size_t i = 0; i < CALL_SERIES; i++)
+	for (size_t i = 0; i < METRICS_CALLS; i++)
 	{
 		const TaskEntry *entry = &block->tasks[i];
 		uint64_t	succeeded_at = atomic_load_explicit(&entry->succeeded_at, memory_order_acquire);

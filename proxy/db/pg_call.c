@@ -29,6 +29,8 @@
 #define OID_INT4 23
 #define OID_TEXT 25
 
+_Static_assert(PG_STATEMENT_COUNT <= METRICS_CALLS, "each statement has a series");
+
 const PgStatementText pg_statements[PG_STATEMENT_COUNT] = {
 	/*
 	 * Sent alone and not prepared: through a pooler of transactions, other statements would disturb other clients'

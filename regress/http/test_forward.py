@@ -99,6 +99,7 @@ def test_results(receiver):
         token)
     assert answer.code == 200, answer
     assert answer.json == {"accepted": 5, "changed": 5, "pruned": 0, "cursor": "one:1"}
+    assert receiver.proxy.series("kube_reports_database_call_duration_seconds_count", call="forward") >= 1
     assert receiver.results(cluster) == "a pass, b fail, c skip, d error, e skip"
     assert json.loads(receiver.database.psql(
         f"SELECT labels FROM kube_reports.fleet_freshness WHERE cluster = '{cluster}'")) == {
