@@ -93,7 +93,8 @@ def store(module_stack):
 
 def test_rewrites(store):
     """REINDEX, CLUSTER, VACUUM FULL, another tablespace, the end of every session"""
-    store.psql("REINDEX DATABASE kube_reports", "postgres")
+    # It locks catalogs, too, in no order: a session of a proxy may be in the way (40P01).
+    until(lambda: store.psql("REINDEX DATABASE kube_reports", "postgres", check=False).code == 0, 60, "REINDEX")
     keys = store.psql(f"""SELECT format('CLUSTER %s USING %I;', i.indrelid::regclass, c.relname)
         FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_class t ON t.oid = i.indrelid
         WHERE i.indisprimary AND t.relkind = 'r' AND c.relnamespace IN {SCHEMAS}""")
@@ -169,7 +170,7 @@ def test_rows_of_the_store(store, table, remedy):
     # In a transaction of its own: the next connection of a proxy finishes a restore.
     deleted = f"BEGIN; DELETE FROM kube_reports_internal.{table};"
     assert table in store.psql(f"{deleted} SELECT DISTINCT what FROM kube_reports.verify()").split()
-    if table == "caller_secret":
+    if table == "caller_secret" and VARIANT == "c":
         refused = store.psql(f"{deleted} SELECT kube_reports.delete_report(uid, 'policyreports.wgpolicyk8s.io', 'ns', "
                              "'none') FROM kube_reports.cluster", check=False)
         assert "after_restore()" in refused.err

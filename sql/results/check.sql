@@ -123,8 +123,9 @@ AS $$
 	UNION ALL
 	SELECT c.relname, '{"logged": true}', '{"logged": false}' FROM pg_class c
 		WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)
-			-- Rows on their way, which need not outlive a crash: see tables/arriving.sql.
-			AND c.relkind = 'r' AND c.relpersistence = 'u' AND c.relname NOT IN ('arriving_row', 'arriving_subject')
+			AND c.relkind = 'r' AND c.relpersistence = 'u'
+			-- Rows on their way, which need not outlive a crash: see tables/arriving.sql, types/engine_sql.sql.
+			AND c.relname NOT IN ('arriving_row', 'arriving_subject', 'sql_answer')
 	UNION ALL
 	SELECT c.relname, jsonb_build_object('trigger', t.tgname, 'enabled', true),
 			jsonb_build_object('trigger', t.tgname, 'enabled', false)

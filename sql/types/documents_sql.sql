@@ -85,6 +85,7 @@ COMMENT ON FUNCTION kube_reports_internal.sql_labels(jsonb) IS 'label_terms() of
 CREATE FUNCTION kube_reports.label_terms(metadata kube_reports.report) RETURNS text[]
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET standard_conforming_strings = on
 AS $$
 DECLARE
 	terms		text[] := kube_reports_internal.sql_labels(kube_reports_internal.sql_readable(metadata)::jsonb);

@@ -17,6 +17,7 @@ CREATE FUNCTION kube_reports_internal.sql_path(path text, operand boolean, INOUT
 	OUT made jsonb)
 LANGUAGE plpgsql IMMUTABLE
 SET search_path = pg_catalog, pg_temp
+SET standard_conforming_strings = on
 AS $$
 DECLARE
 	before CONSTANT integer := steps;

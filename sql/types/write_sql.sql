@@ -18,6 +18,7 @@ CREATE FUNCTION kube_reports_internal.sql_number(value numeric) RETURNS text
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 SET extra_float_digits = 1
+SET standard_conforming_strings = on
 AS $$
 DECLARE
 	nearest		double precision;
