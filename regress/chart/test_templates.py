@@ -19,7 +19,8 @@ every_values = pytest.mark.parametrize("values", MATRIX.values(), ids=MATRIX)
 WITH_TYPES = {"cert-manager.io/v1", "monitoring.coreos.com/v1"}
 FOREIGN = {*WITH_TYPES, "postgresql.cnpg.io/v1"}
 OLDEST = "1.25.0"
-GENERATED = ("tls.crt", "tls.key", "ca.crt", "password", "kube-reports/expires")
+GENERATED = ("tls.crt", "tls.key", "ca.crt", "password", "kube-reports/expires", "checksum/password",
+             "checksum/superuser")
 
 
 # Each call would read the definitions of that version again.

@@ -251,7 +251,10 @@ def test_database_is_not_left_by_mistake(cluster, made, kind, api, plural):
     """Reports do not move with database.type: the upgrade is refused until it says that they may stay behind."""
     name = "kube-reports-database"
     cluster.others[f"/apis/{api}/namespaces/kube-reports/{plural}/{name}"] = {
-        "apiVersion": api, "kind": kind, "metadata": {"name": name, "namespace": "kube-reports"}}
+        "apiVersion": api, "kind": kind, "metadata": {
+            "name": name, "namespace": "kube-reports", "labels": {"app.kubernetes.io/managed-by": "Helm"},
+            "annotations": {"meta.helm.sh/release-name": "kube-reports",
+                            "meta.helm.sh/release-namespace": "kube-reports"}}}
     cluster.upgrade(cluster.binary, "--set", f"database.type={made}", "--api-versions", "postgresql.cnpg.io/v1")
     other = ("--set", "database.type=external,database.secret.name=db,database.setup.enabled=false",
              "--api-versions", "postgresql.cnpg.io/v1")
