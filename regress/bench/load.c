@@ -6,7 +6,7 @@
  * One thread for each connection; each sends the next request when it has read
  * the whole answer.  The result is one JSON object on standard output; rates
  * and latencies are of the answers that were hoped for, 201 to a POST and 200
- * to anything else.  SIGTERM ends the measurement early.
+ * to anything else, or the code of --also.  SIGTERM ends the measurement early.
  *
  * A run of '@' in the path or in a body is replaced by the request's number,
  * padded with zeros to the length of the run, so that every request names an
@@ -59,6 +59,7 @@ static SSL_CTX *tls_context;
 static double start_time;
 static atomic_ulong next_request;
 static int	wanted_code;
+static int	also_code;			/* 0: none */
 static volatile sig_atomic_t stopping;
 
 typedef struct Worker
@@ -356,7 +357,7 @@ work(void *argument)
 		begun = now();
 		if (one_request(worker, index, text, size))
 		{
-			if (worker->last_code == wanted_code)
+			if (worker->last_code == wanted_code || worker->last_code == also_code)
 			{
 				note_latency(worker, now() - begun);
 				worker->ok++;
@@ -433,6 +434,7 @@ static const struct option options[] = {
 	{"seconds", required_argument, NULL, 's'},
 	{"rate", required_argument, NULL, 'R'},
 	{"first-number", required_argument, NULL, 'f'},
+	{"also", required_argument, NULL, 'w'},
 	{NULL, 0, NULL, 0}
 };
 
@@ -486,6 +488,9 @@ read_options(int argc, char **argv)
 				break;
 			case 'f':
 				first_number = strtoul(optarg, NULL, 10);
+				break;
+			case 'w':
+				also_code = atoi(optarg);
 				break;
 			default:
 				exit(2);

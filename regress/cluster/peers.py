@@ -119,13 +119,22 @@ class Side:
         directory = pathlib.Path(stack.database.directory) / "neutral"
         directory.mkdir()
         self.client = Neutral(self.port(), f"{stack.pki}/ca.crt", f"{stack.pki}/admin", directory)
-        until(lambda: self.client.api().get(path_of(POLR)).code == 200, 120, "the first answer")
+        until(self.answers, 120, "the first answer")
         for name in neutral.namespaces(rounds):
             self.plane.namespace(name)
         self.note_sizes("empty")
         self.client.measure(documents, count, rounds, self.note_sizes)
         self.note_sizes("end")
         return self
+
+    def answers(self):
+        """Whether the server is there and lists reports."""
+        for process in self.plane.processes:
+            process.check()
+        try:
+            return self.client.api().get(path_of(POLR)).code == 200
+        except OSError:
+            return False
 
     def end(self):
         if self.plane is not None:
