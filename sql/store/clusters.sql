@@ -108,6 +108,10 @@ BEGIN
 		RETURN true;
 	END IF;
 
+	IF kube_reports_internal.leave_evidence(cluster_id) > 0 THEN
+		RETURN true;
+	END IF;
+
 	DELETE FROM kube_reports_internal.change c
 		USING (SELECT c.place
 			FROM kube_reports_internal.lane l
@@ -212,6 +216,7 @@ AS $$
 		OR EXISTS (SELECT FROM kube_reports_internal.score_daily d WHERE d.cluster_id = has_rows.cluster_id)
 		OR EXISTS (SELECT FROM kube_reports_internal.aggregation_queue q WHERE q.cluster_id = has_rows.cluster_id)
 		OR EXISTS (SELECT FROM kube_reports_internal.namespace n WHERE n.cluster_id = has_rows.cluster_id)
+		OR EXISTS (SELECT FROM kube_reports_internal.evidence_file f WHERE f.cluster_id = has_rows.cluster_id)
 $$;
 COMMENT ON FUNCTION kube_reports_internal.has_rows(integer)
 	IS 'whether anything of a cluster is stored besides its lanes';

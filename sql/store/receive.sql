@@ -31,7 +31,7 @@ BEGIN ATOMIC
 		'kube_reports_internal.score_daily', 'kube_reports_internal.aggregation', 'kube_reports_internal.webhook',
 		'kube_reports_internal.webhook_progress', 'kube_reports_internal.sender_credential',
 		'kube_reports_internal.forward_assessment', 'kube_reports_internal.forward_seen',
-		'kube_reports_internal.forward_stream']::regclass[])
+		'kube_reports_internal.forward_stream', 'kube_reports_internal.evidence_file']::regclass[])
 		WITH ORDINALITY m(relation, "position");
 END;
 COMMENT ON FUNCTION kube_reports_internal.moved_relations()

@@ -52,6 +52,8 @@ BEGIN ATOMIC
 			'(cluster_id) REFERENCES kube_reports.cluster ON DELETE CASCADE'),
 		('kube_reports_internal.forward_seen', 'forward_seen_cluster_id_fkey',
 			'(cluster_id) REFERENCES kube_reports.cluster ON DELETE CASCADE'),
+		('kube_reports_internal.evidence_file', 'evidence_file_cluster_id_fkey',
+			'(cluster_id) REFERENCES kube_reports.cluster ON DELETE CASCADE'),
 		('kube_reports_internal.import_waiting', 'import_waiting_lane_fkey',
 			'(lane) REFERENCES kube_reports_internal.lane ON DELETE CASCADE');
 END;

@@ -153,10 +153,15 @@ BEGIN ATOMIC
 		FROM kube_reports.cluster c JOIN kube_reports_internal.forward_stream f ON f.cluster_id = c.id
 		WHERE c.uid = $1
 	UNION ALL
+	SELECT 'kube_reports_internal.evidence_file', f::text
+		FROM kube_reports.cluster c JOIN kube_reports_internal.evidence_file f ON f.cluster_id = c.id
+		WHERE c.uid = $1
+	UNION ALL
 	SELECT 'end', '';
 END;
 COMMENT ON FUNCTION kube_reports.send_cluster(uuid)
 	IS 'everything of a cluster as rows of arriving_row, for COPY to another database: reports, the log, results, '
-		'history, counts, options, webhooks, senders. Rights of readers and of proxies'' roles stay: these are roles '
+		'history, counts, options, webhooks, senders, metadata of evidence. Rights of readers and of proxies'' '
+		'roles stay: these are roles '
 		'of this server. Raises 42704 for an unknown cluster, 55000 before hold_writes() and while work of the '
 		'cluster waits';

@@ -10,7 +10,10 @@ BEGIN ATOMIC
 		('history_retention', '25 months', 'an interval such as ''13 months'''),
 		('daily_retention', '25 months', 'an interval such as ''13 months'''),
 		('text_search', 'off', 'on or off; enable_text_search() turns it on'),
-		('strict_dml', 'off', 'on or off');
+		('strict_dml', 'off', 'on or off'),
+		('evidence_rotation', '3', 'a number of runs from 0 to 10000'),
+		('evidence_retention', '25 months', 'an interval such as ''13 months'''),
+		('evidence_bytes', '10737418240', 'a number of bytes');
 END;
 COMMENT ON FUNCTION kube_reports_internal.known_settings()
 	IS 'the settings with their defaults, and what their values are';
@@ -64,7 +67,8 @@ BEGIN
 	BEGIN
 		possible := CASE
 			WHEN set_setting.name IN ('text_search', 'strict_dml') THEN value IN ('on', 'off')
-			WHEN set_setting.name = 'log_bytes' THEN value::bigint >= 0
+			WHEN set_setting.name IN ('log_bytes', 'evidence_bytes') THEN value::bigint >= 0
+			WHEN set_setting.name = 'evidence_rotation' THEN value::integer BETWEEN 0 AND 10000
 			WHEN set_setting.name = 'settle_window' THEN value::interval BETWEEN '0' AND '1 day'
 			-- now() minus the value must be a valid time.
 			ELSE value::interval BETWEEN '0' AND '1000 years' END;
@@ -86,7 +90,9 @@ COMMENT ON FUNCTION kube_reports.set_setting(text, text)
 		'kept (interval; whole months are dropped). daily_retention: how long counts and scores of days are kept '
 		'(interval; the last ones before that stay, because they still hold). text_search: whether after_restore() '
 		'makes the indexes of enable_text_search(). strict_dml: whether the SQL variant refuses objects that DML '
-		'writes, because it cannot check them as the engine does. Null sets the default. Raises 42704 for an unknown '
+		'writes, because it cannot check them as the engine does. evidence_rotation: how many runs of a scan keep '
+		'their evidence (0: all). evidence_retention: how long evidence is kept (interval). evidence_bytes: how many '
+		'bytes of evidence a cluster may have. Null sets the default. Raises 42704 for an unknown '
 		'setting, 22023 for a value that the setting cannot have';
 
 -- The size of an entry of the log: its documents as they are stored, and the row around them.

@@ -224,7 +224,7 @@ $$;
 CREATE TABLE kube_reports_internal.setting (
 	name		text PRIMARY KEY CHECK (name IN ('log_retention', 'log_bytes', 'settle_window',
 		'history_retention', 'daily_retention',
-		'text_search', 'strict_dml')),
+		'text_search', 'strict_dml', 'evidence_rotation', 'evidence_retention', 'evidence_bytes')),
 	value		text NOT NULL
 );
 COMMENT ON TABLE kube_reports_internal.setting

@@ -1,0 +1,44 @@
+-- evidence.sql
+--	  Metadata of evidence: the files are outside of the database.
+--
+-- A row of evidence_file announces a file.  A row of evidence_body is a file that nothing announces: one that is being
+-- received, was given up or has been replaced.  So a file is never without a row, and whatever ends a process, the
+-- next one knows what to remove.
+
+CREATE TABLE kube_reports_internal.evidence_file (
+	cluster_id	integer NOT NULL,
+	scan		text COLLATE "C" NOT NULL,
+	index		integer NOT NULL,
+	name		text COLLATE "C" NOT NULL,
+	body		uuid NOT NULL,
+	sha256		bytea NOT NULL,
+	bytes		bigint NOT NULL,
+	encoding	text NOT NULL,
+	provider	text NOT NULL,
+	place		text COLLATE "C" NOT NULL,
+	key			text COLLATE "C" NOT NULL,
+	created_at	timestamptz NOT NULL DEFAULT now(),
+	PRIMARY KEY (cluster_id, scan, index, name)
+);
+CREATE INDEX evidence_file_age ON kube_reports_internal.evidence_file (place, created_at);
+COMMENT ON TABLE kube_reports_internal.evidence_file IS 'evidence of scans: see the view kube_reports.evidence';
+COMMENT ON COLUMN kube_reports_internal.evidence_file.place
+	IS 'the URI of the directory, bucket or server that has the file; the key is the rest of the file''s URI';
+
+-- No foreign key: a file outlives its cluster until it is removed.
+CREATE TABLE kube_reports_internal.evidence_body (
+	id			uuid PRIMARY KEY,
+	cluster_id	integer NOT NULL,
+	place		text COLLATE "C" NOT NULL,
+	key			text COLLATE "C" NOT NULL,
+	bytes		bigint NOT NULL,
+	remove_after timestamptz NOT NULL
+);
+CREATE INDEX evidence_body_due ON kube_reports_internal.evidence_body (place, remove_after);
+COMMENT ON TABLE kube_reports_internal.evidence_body
+	IS 'files of evidence that nothing announces: being received, or to be removed';
+COMMENT ON COLUMN kube_reports_internal.evidence_body.bytes
+	IS 'of a file that is being received: its announced size, 0 when none was; of others 0: they no longer count';
+
+SELECT pg_catalog.pg_extension_config_dump('kube_reports_internal.evidence_file', '');
+SELECT pg_catalog.pg_extension_config_dump('kube_reports_internal.evidence_body', '');
