@@ -25,6 +25,7 @@
 #   check-images      builds the images of helm/images on a clean Debian, and uses them
 #   fuzz              build the fuzz targets; fuzz-run runs them with libFuzzer, fuzz-hours shows how long each has run
 #   check-forward     forwarding, while sender, receiver and database are killed
+#   check-evidence    evidence in an S3 bucket, with a server that verifies signatures
 #   soak              writers, watchers and faults against a checker of histories
 #   bench             benchmarks, each beside its baseline
 #   bench-relief      what reports cost etcd and kube-apiserver, with and without the proxy
@@ -54,7 +55,7 @@ PG_CONFIG ?= pg_config
 
 # ---- goals that are scripts: they need no PostgreSQL to be installed yet, and call make themselves ----
 
-SCRIPT_GOALS = help up down clean-run check check-variant-sql check-forward check-clients check-oracle \
+SCRIPT_GOALS = help up down clean-run check check-variant-sql check-forward check-evidence check-clients check-oracle \
 	check-pg16 check-pg17 check-pg18 check-sanitizers lint fuzz-run fuzz-hours format format-check soak bench deb \
 	check-deb check-cluster bench-relief bench-peers check-chart install-manifest check-images
 
@@ -287,9 +288,10 @@ sql/build/tle/kube_reports--tle.sql: sql/build/tle/install.sql $(RELEASES:%=sql/
 # Each program beside the proxy is a room with a main() of its own.
 # kube-reports-NAME comes from proxy/NAME, and from the rooms of the proxy that its files include.
 # PACKAGES_NAME: its libraries, as pkg-config knows them.  OBJS_NAME: objects of generated files.
-PROGRAMS = grpc
+PROGRAMS = grpc evidence
 PACKAGES_grpc = libh2o-evloop libpq openssl jansson zlib liblz4 libnghttp2 libprotobuf-c
 OBJS_grpc = $(patsubst %,proxy/build/proto/%.pb-c.o,forward compliance wire)
+PACKAGES_evidence = libmicrohttpd gnutls libcurl libpq openssl jansson
 PROGRAM_FILES = $(PROGRAMS:%=proxy/build/kube-reports-%)
 
 PROXY = proxy/build/kube-reports-proxy

@@ -47,6 +47,10 @@ PROCEDURES = {
     "docs/architecture.md": {"```": SHOWN},
     "docs/architecture/store.md": {"```": SHOWN},
     "docs/contributing.md": {"```": GOALS},
+    "docs/evidence.md": {
+        "```sql": "regress/http/test_evidence.py::test_page",
+        "```": "regress/http/test_evidence.py::test_page",
+    },
     "docs/export.md": {
         "curl": f"{PAGES}::test_export",
         "```sql": f"{PAGES}::test_export",

@@ -1,0 +1,25 @@
+/*-------------------------------------------------------------------------
+ *
+ * answer.h
+ *	  Answers without a file: JSON, and Status for refusals.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef EVIDENCE_ANSWER_H
+#define EVIDENCE_ANSWER_H
+
+#include <microhttpd.h>
+
+/*
+ * Each queues an answer, after which the connection is closed.  allow: the methods of the path, for 405.  429, 503 and
+ * 507 have Retry-After.
+ */
+extern enum MHD_Result answer_refusal(struct MHD_Connection *connection, unsigned status, const char *message);
+extern enum MHD_Result answer_not_allowed(struct MHD_Connection *connection, const char *allow);
+extern enum MHD_Result answer_json(struct MHD_Connection *connection, unsigned status, const char *json);
+extern enum MHD_Result answer_text(struct MHD_Connection *connection, unsigned status, const char *text);
+
+/* Queues any response with the headers that all answers have, and releases it. */
+extern enum MHD_Result answer_queue(struct MHD_Connection *connection, unsigned status, struct MHD_Response *response);
+
+#endif							/* EVIDENCE_ANSWER_H */

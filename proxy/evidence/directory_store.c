@@ -1,0 +1,324 @@
+/*-------------------------------------------------------------------------
+ *
+ * directory_store.c
+ *	  Files of evidence in a directory, such as a mounted volume.
+ *
+ * A file is written to .incoming, synchronized, and renamed to its place.  The
+ * writer holds a lock on its file, so that several processes share a volume:
+ * a file of .incoming without a lock belongs to nobody any more.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "base/allocate.h"
+#include "base/log.h"
+#include "evidence/store.h"
+
+#define INCOMING ".incoming"
+
+/* How often a directory is made again that another process removes because it is empty. */
+#define ATTEMPTS 10
+
+struct StoreWriter
+{
+	int			fd;
+	bool		renamed;
+	char		key[KEY_SIZE];
+	char		incoming[KEY_SIZE];
+};
+
+struct StoreReader
+{
+	int			fd;
+};
+
+static int	root = -1;
+
+static StoreOutcome
+failed(const char *what, char *why)
+{
+	int			error = errno;
+
+	snprintf(why, WHY_SIZE, "%s: %s", what, strerror(error));
+	/* EFBIG: the limit of file sizes of the process or of the file system. */
+	return error == ENOSPC || error == EDQUOT || error == EFBIG ? STORE_FULL : STORE_FAILED;
+}
+
+static void
+incoming_name(const char *key, char *name)
+{
+	const char *last = strrchr(key, '/');
+
+	snprintf(name, KEY_SIZE, INCOMING "/%.400s", last == NULL ? key : last + 1);
+}
+
+static bool
+synchronize_directory(const char *path)
+{
+	int			fd = openat(root, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	bool		good = fd >= 0 && fsync(fd) == 0;
+
+	if (fd >= 0)
+		close(fd);
+	return good;
+}
+
+/* ---------- writing ---------- */
+
+static StoreOutcome
+open_file(StoreWriter **writer, const StoreFile *file, char *why)
+{
+	struct statvfs space;
+	StoreWriter *fresh;
+
+	if (file->bytes > 0 && fstatvfs(root, &space) == 0 &&
+		(uint64_t) space.f_bavail * space.f_frsize < (uint64_t) file->bytes)
+	{
+		snprintf(why, WHY_SIZE, "the file system has not enough room");
+		return STORE_FULL;
+	}
+	fresh = allocate(sizeof(StoreWriter));
+	snprintf(fresh->key, sizeof(fresh->key), "%s", file->key);
+	incoming_name(file->key, fresh->incoming);
+	fresh->fd = openat(root, fresh->incoming, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0640);
+	if (fresh->fd < 0 || flock(fresh->fd, LOCK_EX | LOCK_NB) != 0)
+	{
+		StoreOutcome outcome = failed("a file cannot be made", why);
+
+		if (fresh->fd >= 0)
+		{
+			close(fresh->fd);
+			unlinkat(root, fresh->incoming, 0);
+		}
+		free(fresh);
+		return outcome;
+	}
+	*writer = fresh;
+	return STORE_OK;
+}
+
+static StoreOutcome
+write_file(StoreWriter *writer, const char *bytes, size_t len, char *why)
+{
+	while (len > 0)
+	{
+		ssize_t		written = write(writer->fd, bytes, len);
+
+		if (written < 0 && errno == EINTR)
+			continue;
+		if (written <= 0)
+			return failed("a file cannot be written", why);
+		bytes += written;
+		len -= (size_t) written;
+	}
+	return STORE_OK;
+}
+
+/* Makes the directories above a key, and synchronizes those that get an entry. */
+static bool
+make_directories(const char *key)
+{
+	char		path[KEY_SIZE];
+	char	   *slash = path;
+
+	snprintf(path, sizeof(path), "%s", key);
+	while ((slash = strchr(slash, '/')) != NULL)
+	{
+		*slash = '\0';
+		if (mkdirat(root, path, 0750) == 0)
+		{
+			char	   *above = strrchr(path, '/');
+
+			if (above != NULL)
+				*above = '\0';
+			if (!synchronize_directory(above != NULL ? path : "."))
+				return false;
+			if (above != NULL)
+				*above = '/';
+		}
+		else if (errno != EEXIST)
+			return false;
+		*slash++ = '/';
+	}
+	return true;
+}
+
+static bool
+move_into_place(StoreWriter *writer)
+{
+	for (int attempt = 0; attempt < ATTEMPTS; attempt++)
+	{
+		if (make_directories(writer->key) && renameat(root, writer->incoming, root, writer->key) == 0)
+		{
+			writer->renamed = true;
+			return true;
+		}
+		if (errno != ENOENT)
+			return false;
+	}
+	return false;
+}
+
+static StoreOutcome
+finish_file(StoreWriter *writer, char *why)
+{
+	char		above[KEY_SIZE];
+	char	   *slash;
+
+	if (fsync(writer->fd) != 0)
+		return failed("a file cannot be synchronized", why);
+	if (!move_into_place(writer))
+		return failed("a file cannot be moved into its place", why);
+	snprintf(above, sizeof(above), "%s", writer->key);
+	slash = strrchr(above, '/');
+	if (slash != NULL)
+		*slash = '\0';
+	if (!synchronize_directory(slash != NULL ? above : "."))
+		return failed("a directory cannot be synchronized", why);
+	return STORE_OK;
+}
+
+static void
+close_file(StoreWriter *writer)
+{
+	if (!writer->renamed)
+		unlinkat(root, writer->incoming, 0);
+	close(writer->fd);
+	free(writer);
+}
+
+/* ---------- removing ---------- */
+
+/* Removes a file of .incoming, unless a writer holds its lock. */
+static void
+remove_abandoned(const char *path)
+{
+	int			fd = openat(root, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+		unlinkat(root, path, 0);
+	close(fd);
+}
+
+static StoreOutcome
+remove_file(const char *key, char *why)
+{
+	char		path[KEY_SIZE];
+	char	   *slash;
+
+	incoming_name(key, path);
+	remove_abandoned(path);
+	if (unlinkat(root, key, 0) != 0 && errno != ENOENT)
+		return failed("a file cannot be removed", why);
+	/* Directories that are empty now: those of the scan and of the cluster. */
+	snprintf(path, sizeof(path), "%s", key);
+	while ((slash = strrchr(path, '/')) != NULL)
+	{
+		*slash = '\0';
+		if (unlinkat(root, path, AT_REMOVEDIR) != 0)
+			break;
+	}
+	return STORE_OK;
+}
+
+static void
+sweep_incoming(void)
+{
+	int			fd = openat(root, INCOMING, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR		   *directory = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *entry;
+
+	while (directory != NULL && (entry = readdir(directory)) != NULL)
+	{
+		char		path[KEY_SIZE];
+
+		if (entry->d_name[0] == '.')
+			continue;
+		snprintf(path, sizeof(path), INCOMING "/%.400s", entry->d_name);
+		remove_abandoned(path);
+	}
+	if (directory != NULL)
+		closedir(directory);
+}
+
+/* ---------- reading ---------- */
+
+static StoreOutcome
+open_reader(StoreReader **reader, const char *key, int64_t bytes, char *why)
+{
+	int			fd = openat(root, key, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	struct stat status;
+
+	if (fd < 0)
+	{
+		bool		missing = errno == ENOENT;
+		StoreOutcome outcome = failed("a file cannot be read", why);
+
+		return missing ? STORE_GONE : outcome;
+	}
+	if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size != bytes)
+	{
+		close(fd);
+		snprintf(why, WHY_SIZE, "the file does not have the size that it was stored with");
+		return STORE_GONE;
+	}
+	*reader = allocate(sizeof(StoreReader));
+	(*reader)->fd = fd;
+	return STORE_OK;
+}
+
+static ssize_t
+read_file(StoreReader *reader, char *buffer, size_t size)
+{
+	ssize_t		got;
+
+	do
+		got = read(reader->fd, buffer, size);
+	while (got < 0 && errno == EINTR);
+	return got;
+}
+
+static void
+close_reader(StoreReader *reader)
+{
+	close(reader->fd);
+	free(reader);
+}
+
+static const Store directory_store = {
+	.provider = "directory",
+	.open = open_file,
+	.write = write_file,
+	.finish = finish_file,
+	.close = close_file,
+	.remove = remove_file,
+	.read_open = open_reader,
+	.read = read_file,
+	.read_close = close_reader,
+};
+
+const Store *
+directory_store_open(const char *path, char *why)
+{
+	root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (root < 0 || (mkdirat(root, INCOMING, 0750) != 0 && errno != EEXIST) ||
+		faccessat(root, INCOMING, W_OK | X_OK, 0) != 0)
+	{
+		snprintf(why, WHY_SIZE, "%.180s: %s", path, strerror(errno));
+		return NULL;
+	}
+	sweep_incoming();
+	return &directory_store;
+}

@@ -1,0 +1,119 @@
+/*-------------------------------------------------------------------------
+ *
+ * download.c
+ *	  Gives a file back: to the senders of its cluster, and to readers.
+ *
+ * With --reader-downloads, a role of the database may download what it sees in
+ * kube_reports.evidence: the database itself checks the password and the
+ * grants, on a connection of the role's own.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/allocate.h"
+#include "base/log.h"
+#include "evidence/answer.h"
+#include "evidence/options.h"
+#include "evidence/request.h"
+#include "evidence/sender.h"
+
+#define BLOCK_SIZE ((size_t) 64 * 1024)
+
+typedef struct Transfer
+{
+	StoreReader *reader;
+	Peer	   *peer;
+	int64_t		left;
+} Transfer;
+
+static ssize_t
+give(void *state, uint64_t place, char *buffer, size_t size)
+{
+	Transfer   *transfer = state;
+	ssize_t		got;
+
+	peer_excuse(transfer->peer, true);
+	got = store->read(transfer->reader, buffer, size);
+	peer_excuse(transfer->peer, false);
+	if (got <= 0 || got > transfer->left)
+	{
+		/* The store has fewer or more bytes than were announced: the client must see that the file is not whole. */
+		return MHD_CONTENT_READER_END_WITH_ERROR;
+	}
+	transfer->left -= got;
+	peer_progress(transfer->peer, (size_t) got);
+	return got;
+}
+
+static void
+end(void *state)
+{
+	Transfer   *transfer = state;
+
+	store->read_close(transfer->reader);
+	free(transfer);
+}
+
+static int
+find(struct MHD_Connection *connection, Request *request, FoundFile *found)
+{
+	const char *why = "";
+	Reader	   *reader;
+	int			code = 401;
+
+	if (sender_credential(connection, false, &request->credential, &why))
+		return ledger_find(&request->credential, &request->name, found);
+	if (!options.reader_downloads || request->name.cluster[0] == '\0')
+		return 401;
+	reader = allocate(sizeof(Reader));
+	if (sender_reader(connection, reader))
+		code = ledger_find_as_reader(reader->user, reader->password, &request->name, found);
+	explicit_bzero(reader, sizeof(*reader));
+	free(reader);
+	return code;
+}
+
+enum MHD_Result
+download(struct MHD_Connection *connection, Request *request)
+{
+	FoundFile	found;
+	size_t		place_len = strlen(options.store);
+	char		why[WHY_SIZE] = "";
+	char		etag[DIGEST_SIZE + 2];
+	StoreReader *reader = NULL;
+	StoreOutcome outcome = STORE_GONE;
+	struct MHD_Response *response;
+	Transfer   *transfer;
+	int			code = find(connection, request, &found);
+
+	if (code != 200)
+		return request_refuse(connection, request, (unsigned) code, code == 401 ? "Unauthorized" :
+							  code == 404 ? "there is no such file" : "the file cannot be looked up now");
+	if (strncmp(found.uri, options.store, place_len) == 0 && found.uri[place_len] == '/' &&
+		store_key_valid(found.uri + place_len + 1))
+		outcome = store->read_open(&reader, found.uri + place_len + 1, found.bytes, why);
+	else
+		snprintf(why, sizeof(why), "the file is not in --store");
+	if (outcome != STORE_OK)
+	{
+		log_line(LOG_ERROR, "%s: %s", found.uri, why);
+		return request_refuse(connection, request, outcome == STORE_GONE ? 404 : 503, outcome == STORE_GONE ?
+							  "the file is not in the store of this server" : "the file cannot be read now");
+	}
+	transfer = allocate(sizeof(Transfer));
+	*transfer = (Transfer) {.reader = reader, .peer = request->peer, .left = found.bytes};
+	response = MHD_create_response_from_callback((uint64_t) found.bytes, BLOCK_SIZE, give, transfer, end);
+	if (response == NULL)
+		abort();
+	MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, "application/xml");
+	if (found.encoding[0] != '\0')
+		MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_ENCODING, found.encoding);
+	MHD_add_response_header(response, "X-Report-Name", request->name.report);
+	snprintf(etag, sizeof(etag), "\"%s\"", found.digest);
+	MHD_add_response_header(response, MHD_HTTP_HEADER_ETAG, etag);
+	request->status = 200;
+	return answer_queue(connection, 200, response);
+}

@@ -1,0 +1,142 @@
+/*-------------------------------------------------------------------------
+ *
+ * evidence.c
+ *	  kube-reports-evidence: its start, its end, and the thread that removes files.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <curl/curl.h>
+#include <errno.h>
+#include <libpq-fe.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "evidence/ledger.h"
+#include "evidence/options.h"
+#include "evidence/request.h"
+#include "evidence/service.h"
+#include "evidence/store.h"
+
+/* How often files that are to be removed are looked for, in seconds, when nobody has told of any. */
+#define REMOVAL_SECONDS 60
+
+const Store *store;
+
+/* ---------- removal ---------- */
+
+static struct
+{
+	pthread_mutex_t lock;
+	pthread_cond_t woken;
+	bool		due;
+}			removal =
+
+{
+	.lock = PTHREAD_MUTEX_INITIALIZER, .woken = PTHREAD_COND_INITIALIZER
+};
+
+void
+removal_wake(void)
+{
+	pthread_mutex_lock(&removal.lock);
+	removal.due = true;
+	pthread_cond_signal(&removal.woken);
+	pthread_mutex_unlock(&removal.lock);
+}
+
+static bool
+remove_file(const char *key)
+{
+	char		why[WHY_SIZE] = "";
+
+	if (store->remove(key, why) == STORE_OK)
+		return true;
+	log_line(LOG_ERROR, "%s is not removed yet: %s", key, why);
+	return false;
+}
+
+static void *
+remove_files(void *state)
+{
+	for (;;)
+	{
+		struct timespec until;
+		int			waited = 0;
+
+		ledger_remove(remove_file);
+		clock_gettime(CLOCK_REALTIME, &until);
+		until.tv_sec += REMOVAL_SECONDS;
+		pthread_mutex_lock(&removal.lock);
+		while (!removal.due && waited == 0)
+			waited = pthread_cond_timedwait(&removal.woken, &removal.lock, &until);
+		removal.due = false;
+		pthread_mutex_unlock(&removal.lock);
+	}
+	return NULL;
+}
+
+/* ---------- the process ---------- */
+
+static int
+fail(const char *why)
+{
+	log_line(LOG_ERROR, "%s", why);
+	return 1;
+}
+
+/* Waits until the uploads that are under way have ended, or their time has. */
+static void
+drain(void)
+{
+	struct timespec pause = {.tv_nsec = 100L * 1000 * 1000};
+	time_t		until = time(NULL) + options.shutdown_timeout;
+
+	service_end();
+	while (service_connections() > 0 && time(NULL) < until)
+	{
+		service_look();
+		nanosleep(&pause, NULL);
+	}
+}
+
+int
+main(int argc, char **argv)
+{
+	static const struct timespec second = {.tv_sec = 1};
+	char		why[WHY_SIZE] = "";
+	sigset_t	ends;
+	pthread_t	thread;
+
+	options_parse(argc, argv);
+	signal(SIGPIPE, SIG_IGN);
+	/* A limit of file sizes is a full disk, not the end. */
+	signal(SIGXFSZ, SIG_IGN);
+	sigemptyset(&ends);
+	sigaddset(&ends, SIGTERM);
+	sigaddset(&ends, SIGINT);
+	/* All threads inherit it: the main thread takes the signals. */
+	pthread_sigmask(SIG_BLOCK, &ends, NULL);
+	curl_global_init(CURL_GLOBAL_DEFAULT);
+	store = store_open(why);
+	if (store == NULL)
+		return fail(why);
+	ledger_open();
+	if (!service_start(why))
+		return fail(why);
+	if (pthread_create(&thread, NULL, remove_files, NULL) != 0)
+		return fail("no thread could be made");
+	log_line(LOG_NOTICE, "takes evidence on port %d, to %s", options.port, options.store);
+	while (sigtimedwait(&ends, NULL, &second) < 0)
+		service_look();
+	log_line(LOG_NOTICE, "ends: %u connections are open", service_connections());
+	drain();
+	log_flush();
+	/* What is still under way is announced nowhere, and removed by the next process. */
+	_exit(0);
+}

@@ -1,0 +1,157 @@
+/*-------------------------------------------------------------------------
+ *
+ * watchdog.c
+ *	  Cuts connections that take too long: heads, bodies, answers.
+ *
+ * libmicrohttpd's own time limit begins anew with each byte, so a peer that
+ * sends a byte now and then would keep its connection for ever.  The list has
+ * as many entries as --max-connections allows.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "evidence/watchdog.h"
+
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#include "base/allocate.h"
+#include "base/log.h"
+#include "evidence/options.h"
+
+/* The rate is the average of at least this time, in milliseconds. */
+#define RATE_MS 30000
+
+struct Peer
+{
+	Peer	   *next;
+	Peer	  **link;			/* what points to this entry */
+	int			fd;
+	bool		transfers;
+	uint64_t	since;			/* milliseconds, later by the time that was excused */
+	uint64_t	excused_at;		/* 0: the peer's time runs */
+	uint64_t	bytes;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static Peer *peers;
+
+static uint64_t
+now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t) now.tv_sec * 1000 + (uint64_t) now.tv_nsec / 1000000;
+}
+
+Peer *
+peer_open(int fd)
+{
+	Peer	   *peer = allocate(sizeof(Peer));
+
+	peer->fd = fd;
+	peer->since = now_ms();
+	pthread_mutex_lock(&lock);
+	peer->next = peers;
+	peer->link = &peers;
+	if (peers != NULL)
+		peers->link = &peer->next;
+	peers = peer;
+	pthread_mutex_unlock(&lock);
+	return peer;
+}
+
+void
+peer_close(Peer *peer)
+{
+	pthread_mutex_lock(&lock);
+	*peer->link = peer->next;
+	if (peer->next != NULL)
+		peer->next->link = peer->link;
+	pthread_mutex_unlock(&lock);
+	free(peer);
+}
+
+void
+peer_transfers(Peer *peer)
+{
+	pthread_mutex_lock(&lock);
+	peer->transfers = true;
+	peer->since = now_ms();
+	peer->bytes = 0;
+	pthread_mutex_unlock(&lock);
+}
+
+void
+peer_progress(Peer *peer, size_t bytes)
+{
+	pthread_mutex_lock(&lock);
+	peer->bytes += bytes;
+	pthread_mutex_unlock(&lock);
+}
+
+void
+peer_excuse(Peer *peer, bool begins)
+{
+	uint64_t	now = now_ms();
+
+	pthread_mutex_lock(&lock);
+	if (begins)
+		peer->excused_at = now;
+	else if (peer->excused_at != 0)
+	{
+		peer->since += now - peer->excused_at;
+		peer->excused_at = 0;
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+void
+peer_cut(Peer *peer)
+{
+	shutdown(peer->fd, SHUT_RDWR);
+}
+
+static const char *
+fault(const Peer *peer, uint64_t now)
+{
+	uint64_t	taken = now > peer->since ? now - peer->since : 0;
+
+	if (peer->excused_at != 0)
+		return NULL;
+	if (!peer->transfers)
+		return taken > (uint64_t) options.head_timeout * 1000 ? "the head of its request did not come in time" : NULL;
+	if (taken > (uint64_t) options.upload_timeout * 1000)
+		return "it took longer than --upload-timeout";
+	if (taken > RATE_MS && peer->bytes * 1000 / taken < options.min_rate)
+		return "it was slower than --min-rate";
+	return NULL;
+}
+
+void
+watchdog_look(void)
+{
+	uint64_t	now = now_ms();
+	const char *last = NULL;
+	int			count = 0;
+
+	pthread_mutex_lock(&lock);
+	for (Peer *peer = peers; peer != NULL; peer = peer->next)
+	{
+		const char *why = fault(peer, now);
+
+		if (why == NULL)
+			continue;
+		last = why;
+		count++;
+		/* The descriptor is open until peer_close(). */
+		peer_cut(peer);
+		peer->since = now;
+	}
+	pthread_mutex_unlock(&lock);
+	if (count > 0)
+		log_line(LOG_WARNING, "%d connections were cut: %s", count, last);
+}

@@ -1,0 +1,198 @@
+"""
+Evidence in an S3 bucket: Versity's gateway, which verifies signatures, serves a directory as a bucket.
+
+The environment has S3_SERVER, the program; .ci/check-evidence builds it.
+"""
+
+import hashlib
+import http.client
+import os
+import pathlib
+import signal
+import subprocess
+import threading
+
+import pytest
+
+from client import run, until
+from conftest import free_port
+from evidence import Evidence, sender_certificates
+
+MB = 1024 * 1024
+ARF = b"<arf>" + b"evidence " * 1000 + b"</arf>"
+CREDENTIALS = "kube-reports:a-secret-of-tests"
+
+
+class Bucket:
+    """An S3 server with one bucket, as files of a directory."""
+
+    def __init__(self, directory, pki):
+        self.root = pathlib.Path(directory)
+        self.metadata = self.root.with_name("metadata")
+        self.root.mkdir()
+        self.metadata.mkdir()
+        self.port = free_port()
+        self.pki = pki
+        (self.root / "evidence").mkdir()
+        self.access, self.secret = CREDENTIALS.split(":")
+        self.start()
+
+    def start(self):
+        # pylint: disable=consider-using-with
+        self.process = subprocess.Popen(
+            [os.environ["S3_SERVER"], "--port", f"127.0.0.1:{self.port}", "--access", self.access,
+             "--secret", self.secret, "--cert", f"{self.pki}/serving.crt", "--key", f"{self.pki}/serving.key", "posix",
+             "--sidecar", str(self.metadata), str(self.root)],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+        def listens():
+            try:
+                connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
+                connection.connect()
+                connection.close()
+                return True
+            except OSError:
+                return False
+        until(listens, 30, "the S3 server")
+
+    def stop(self):
+        self.process.kill()
+        self.process.wait(15)
+
+    def files(self):
+        return sorted(str(path.relative_to(self.root / "evidence")) for path in (self.root / "evidence").rglob("*")
+                      if path.is_file())
+
+
+@pytest.fixture(scope="module")
+def bucket(module_stack, tmp_path_factory):
+    sender_certificates(module_stack.pki)
+    server = Bucket(tmp_path_factory.mktemp("s3") / "root", module_stack.pki)
+    yield server
+    server.stop()
+
+
+def process(stack, bucket, credentials=CREDENTIALS, **more):
+    path = f"{stack.database.directory}/s3-{hashlib.sha256(credentials.encode()).hexdigest()[:8]}"
+    pathlib.Path(path).write_text(credentials + "\n", encoding="ascii")
+    return Evidence(stack, ["--max-body-bytes=209715200", f"--s3-endpoint=https://127.0.0.1:{bucket.port}",
+                            f"--s3-credentials-file={path}", "--s3-part-bytes=5242880",
+                            f"--store-ca-file={stack.pki}/ca.crt"], store="s3://evidence/arf", **more)
+
+
+@pytest.fixture(scope="module")
+def evidence(module_stack, bucket):
+    started = process(module_stack, bucket)
+    yield started
+    started.stop()
+
+
+def settled(evidence, bucket):
+    announced = "SELECT place || '/' || key FROM kube_reports_internal.evidence_file ORDER BY 1"
+
+    def same():
+        there = [f"s3://evidence/{name}" for name in bucket.files()]
+        return evidence.unannounced() == 0 and sorted(evidence.database.psql(announced).split()) == sorted(there)
+    until(same, 60, "the bucket to have what is announced, and nothing else")
+
+
+def big_file(path, size):
+    block = os.urandom(MB)
+    with open(path, "wb") as file:
+        for _ in range(size // MB):
+            file.write(block)
+    return hashlib.sha256(block * (size // MB)).hexdigest()
+
+
+def test_small_files(evidence, bucket):
+    """One PUT; a file that is replaced is removed; rotation removes files, too"""
+    cluster, token = evidence.add("small")
+    for index in (1, 2, 3, 4):
+        assert evidence.put(f"scan/{index}/a", b"<%d/>" % index + ARF, token).code == 201
+    assert evidence.put("scan/4/a", ARF, token).code == 201
+    assert evidence.put("scan/4/a", ARF, token).code == 200
+    assert evidence.rows(cluster, "scan, index, name, provider") == "scan|2|a|s3\nscan|3|a|s3\nscan|4|a|s3"
+    given = evidence.get("scan/4/a", token)
+    assert (given.code, given.body) == (200, ARF)
+    settled(evidence, bucket)
+
+
+def test_large_files(evidence, bucket, tmp_path):
+    """100 MB in parts, by length and chunked, in the memory of a part"""
+    cluster, token = evidence.add("large")
+    digest = big_file(tmp_path / "arf", 100 * MB)
+    evidence.reset_peak()
+    before = evidence.memory("VmRSS")
+    for name, more in (("a", []), ("b", ["-H", "Transfer-Encoding: chunked"])):
+        code, body = evidence.curl(f"/v1/evidence/large/1/{name}", token, "-T", str(tmp_path / "arf"), *more)
+        assert code == 201, body + evidence.log()[-2000:]
+    assert evidence.rows(cluster, "name, index, scan, sha256, bytes") == \
+        f"a|1|large|{digest}|{100 * MB}\nb|1|large|{digest}|{100 * MB}"
+    assert evidence.curl("/v1/evidence/large/1/b", token, "-o", str(tmp_path / "back"))[0] == 200
+    run(["cmp", str(tmp_path / "arf"), str(tmp_path / "back")])
+    assert evidence.memory("VmHWM") - before < 32 * MB
+    settled(evidence, bucket)
+
+
+def test_cut_transfers(evidence, bucket):
+    """Nothing of an upload stays that was cut, before its first part and after it"""
+    cluster, token = evidence.add("cut")
+    for size in (100, 12 * MB):
+        connection = evidence.connect()
+        connection.sendall(evidence.head("/v1/evidence/s/1/a", token, f"Content-Length: {20 * MB}") + b"x" * size)
+        until(lambda: evidence.unannounced() == 1, 20, "the begin of the upload")
+        connection.close()
+        settled(evidence, bucket)
+    assert evidence.rows(cluster) == ""
+
+
+def test_wrong_signature(module_stack, bucket):
+    """The server refuses it: 503, nothing is announced"""
+    own = process(module_stack, bucket, "kube-reports:another-secret")
+    try:
+        cluster, token = own.add("wrong")
+        refused = own.put("s/1/a", ARF, token)
+        assert refused.code == 503 and refused.headers["Retry-After"], refused
+        until(lambda: "SignatureDoesNotMatch" in own.log(), 20, "the line of the log")
+        assert own.rows(cluster) == ""
+        assert own.get("s/1/a", token).code == 404
+    finally:
+        own.stop()
+        own.database.psql("DELETE FROM kube_reports_internal.evidence_body")
+
+
+def test_killed(module_stack, evidence, bucket):
+    """kill -9 between two parts: another process removes what is left of the upload"""
+    own = process(module_stack, bucket)
+    cluster, token = own.add("killed")
+    connection = own.connect()
+    before = set(bucket.files())
+    connection.sendall(own.head("/v1/evidence/s/1/a", token, f"Content-Length: {20 * MB}") + b"x" * 12 * MB)
+    until(lambda: set(bucket.files()) - before, 30, "the first part")
+    own.kill()
+    connection.close()
+    assert own.rows(cluster) == ""
+    own.database.psql("UPDATE kube_reports_internal.evidence_body SET remove_after = now()")
+    assert evidence.put("s/1/b", ARF, token).code == 201
+    settled(evidence, bucket)
+
+
+def test_an_outage_of_the_store(evidence, bucket):
+    cluster, token = evidence.add("outage")
+    bucket.stop()
+    refused = evidence.put("s/1/a", ARF, token)
+    assert refused.code == 503 and refused.headers["Retry-After"], refused
+    bucket.start()
+    assert evidence.put("s/1/a", ARF, token).code == 201
+    bucket.process.send_signal(signal.SIGSTOP)
+    answers = []
+    thread = threading.Thread(target=lambda: answers.append(evidence.put("s/1/b", ARF, token)))
+    thread.start()
+    until(lambda: evidence.unannounced() >= 1, 20, "the begin of the upload")
+    bucket.process.send_signal(signal.SIGCONT)
+    thread.join()
+    assert answers[0].code == 201
+    evidence.database.psql("UPDATE kube_reports_internal.evidence_body SET remove_after = now()")
+    assert evidence.put("s/1/c", ARF, token).code == 201
+    assert evidence.rows(cluster) == "s|1|a\ns|1|b\ns|1|c"
+    settled(evidence, bucket)
