@@ -292,14 +292,17 @@ COMMENT ON FUNCTION kube_reports_internal.sql_value(jsonb, text, jsonb, text)
 
 ---- results ----
 
--- The results of a document stand in its first list, or first object that has a policy.
+-- The results of a document stand in its first list, or first object that has a policy, or they are the values that a
+-- path with a wildcard selects.
 CREATE FUNCTION kube_reports_internal.sql_items(mapping jsonb, document jsonb,
 	OUT "position" bigint, OUT item jsonb) RETURNS SETOF record
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE ROWS 20
 BEGIN ATOMIC
 	SELECT e.n - 1, e.item
 	FROM (SELECT l.node FROM kube_reports_internal.sql_sources(jsonb_build_object('list', mapping->'list')) s,
-			LATERAL (SELECT kube_reports_internal.sql_node(document, s.fields, s.steps) AS node OFFSET 0) l
+			LATERAL (SELECT CASE WHEN cardinality(n.nodes) > 1 THEN to_jsonb(n.nodes) ELSE n.nodes[1] END AS node
+				FROM (SELECT CASE WHEN s.steps IS NULL THEN ARRAY[document#>s.fields]
+					ELSE kube_reports_internal.sql_selected(document, s.steps) END AS nodes) n OFFSET 0) l
 			WHERE s.scope = '$' AND (jsonb_typeof(l.node) = 'array' OR jsonb_typeof(l.node) = 'object' AND EXISTS (
 				SELECT FROM kube_reports_internal.sql_sources(jsonb_build_object('policy', mapping->'policy')) p
 				WHERE kube_reports_internal.sql_value(kube_reports_internal.sql_node(
