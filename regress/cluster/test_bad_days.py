@@ -1,0 +1,243 @@
+"""
+The chart on bad days: wrong values, a rollback, an uninstall while somebody writes, rotated passwords, groups that are
+half handed back, an expired certificate, two releases of one cluster.
+"""
+
+import base64
+import contextlib
+import itertools
+import subprocess
+import threading
+
+import pytest
+
+from client import POLR, path_of, report, until
+from control_plane import API_SERVICES, GROUP_VERSIONS, NAMESPACE
+from release import CHART, FULLNAME, NEEDS_NETWORK, RELEASE, releases
+
+pytestmark = NEEDS_NETWORK
+
+SECRETS = f"/api/v1/namespaces/{NAMESPACE}/secrets"
+
+
+@pytest.fixture(scope="module")
+def release():
+    for own in releases("v3.22.0"):
+        own.run("install", RELEASE, str(CHART), "--wait", *own.values())
+        own.plane.wait_available()
+        yield own
+
+
+@pytest.fixture(autouse=True)
+def good(release):
+    """Each test begins and ends with a release that serves all its groups."""
+    yield
+    release.run("upgrade", RELEASE, str(CHART), "--install", "--wait", *release.values())
+    assert release.taken() == list(GROUP_VERSIONS)
+    release.plane.wait_available()
+    until(lambda: release.names() is not None, 60, "lists of the proxies")
+
+
+def upgrade(release, check=True, timeout="5m", **values):
+    return release.run("upgrade", RELEASE, str(CHART), "--wait", *release.values(**values), check=check,
+                       timeout=timeout)
+
+
+def proxies(release):
+    """The uids of the proxies' pods."""
+    pods = release.api.get(f"/api/v1/namespaces/{NAMESPACE}/pods",
+                           labelSelector="app.kubernetes.io/component=proxy").json["items"]
+    return {pod["metadata"]["uid"] for pod in pods if "deletionTimestamp" not in pod["metadata"]}
+
+
+class Writer(threading.Thread):
+    """Writes reports as a controller does, one after the other; those that were acknowledged are in done."""
+
+    def __init__(self, release, prefix):
+        super().__init__(daemon=True)
+        self.api = release.plane.api()
+        self.prefix = prefix
+        self.done, self.refused = [], 0
+        self.ending = threading.Event()
+
+    def run(self):
+        for number in itertools.count():
+            if self.ending.is_set():
+                return
+            name = f"{self.prefix}-{number}"
+            code = None
+            with contextlib.suppress(OSError):
+                code = self.api.post(path_of(POLR, "default"), report(name, "default")).code
+            if code == 201:
+                self.done.append(name)
+            else:
+                self.refused += 1
+                self.ending.wait(0.05)
+
+    def end(self):
+        self.ending.set()
+        self.join(60)
+        assert self.done
+
+
+def test_wrong_values(release):
+    """
+    A Secret that is not there, a flag that the proxy does not know: the upgrade fails, and the pods of before serve all
+    the time; a rollback ends it.
+    """
+    before = proxies(release)
+    writer = Writer(release, "wrong")
+    writer.start()
+    for values in ({"database.secret.name": "missing"}, {"proxy.extraFlags.no-such-flag": "1"},
+                   {"database.parameters.host": "127.0.0.2"}):
+        failed = upgrade(release, check=False, timeout="15s", **values)
+        assert failed.returncode != 0
+        assert before <= proxies(release), "the pods of before are gone"
+        assert release.taken() == list(GROUP_VERSIONS)
+    release.run("rollback", RELEASE, "1", "--wait")
+    writer.end()
+    assert writer.refused == 0
+    assert set(writer.done) <= set(release.names())
+
+
+def test_rollback_takes_groups_back(release):
+    """An upgrade hands a group back; a rollback of it takes the group again"""
+    upgrade(release, **{r"apiServices.groups.openreports\.io/v1alpha1": "false"})
+    assert "openreports.io/v1alpha1" not in release.taken()
+    release.run("rollback", RELEASE, "--wait")
+    assert release.taken() == list(GROUP_VERSIONS)
+
+
+def test_uninstall_while_somebody_writes(release):
+    """What was acknowledged is in the database or in etcd, and the namespace can go at once"""
+    writer = Writer(release, "late")
+    writer.start()
+    until(lambda: len(writer.done) > 20, 60, "writes")
+    release.run("uninstall", RELEASE, "--wait")
+    until(lambda: release.names() is not None and release.taken() == [], 60, "lists of etcd")
+    count = len(writer.done)
+    until(lambda: len(writer.done) > count + 5, 60, "writes into etcd")
+    writer.end()
+    in_etcd = set(release.names())
+    stored = set(release.database.psql("SELECT name FROM kube_reports.stored_report", user="postgres",
+                                       database="reports").split())
+    assert set(writer.done) <= in_etcd | stored
+    assert in_etcd & set(writer.done) and stored & set(writer.done)
+    # No APIService is left without endpoints: namespaces can be deleted.
+    release.plane.namespace("goes")
+    release.api.delete("/api/v1/namespaces/goes")
+    until(lambda: release.api.get("/api/v1/namespaces/goes").code == 404, 240, "the end of a namespace")
+    for name in in_etcd - {"in-etcd"}:
+        release.api.delete(path_of(POLR, "default", name))
+
+
+def test_rotated_password(release):
+    """The Secret has a new password: an upgrade with the same values sets it and replaces the pods, one by one"""
+    before = proxies(release)
+    upgrade(release)
+    assert proxies(release) == before, "an upgrade without a change replaces pods"
+    writer = Writer(release, "rotated")
+    writer.start()
+    release.secret("proxy", "kube_reports_proxy", "of the proxy, the second\n")
+    upgrade(release)
+    assert not before & proxies(release)
+    # What is connected with the old password may go: the new one is in use.
+    release.database.psql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'kube_reports_proxy'",
+                          user="postgres")
+    until(lambda: release.create("after-the-rotation") in (201, 409), 30, "a write")
+    writer.end()
+    assert set(writer.done) <= set(release.names())
+
+
+def test_groups_half_handed_back(release):
+    """Somebody has handed one group back and deleted another: the next upgrade takes them again"""
+    name = GROUP_VERSIONS[1].split("/")
+    assert release.api.delete(f"{API_SERVICES}/{name[1]}.{name[0]}").code == 200
+    done = subprocess.run(
+        [f"{release.database.directory}/dest/usr/bin/kube-reports-proxy", "apiservice", "disable", GROUP_VERSIONS[0],
+         f"--service={NAMESPACE}/{FULLNAME}", f"--kubeconfig={release.plane.kubeconfig}"],
+        capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert release.taken() == [GROUP_VERSIONS[2]]
+    upgrade(release)
+    assert release.taken() == list(GROUP_VERSIONS)
+
+
+def test_hook_that_is_killed(release):
+    """The pod that hands groups back is deleted at its first step: the Job makes another, and uninstall ends"""
+    killed = threading.Event()
+
+    def kill():
+        selector = "app.kubernetes.io/component=apiservices"
+        while not killed.is_set():
+            for pod in release.api.get(f"/api/v1/namespaces/{NAMESPACE}/pods", labelSelector=selector).json["items"]:
+                release.plane.kubectl("delete", "pod", "-n", NAMESPACE, pod["metadata"]["name"], "--wait=false",
+                                      "--grace-period=0", "--force", check=False)
+                killed.set()
+    thread = threading.Thread(target=kill, daemon=True)
+    thread.start()
+    try:
+        release.run("uninstall", RELEASE, "--wait")
+        assert killed.is_set()
+    finally:
+        killed.set()
+        thread.join(30)
+    until(lambda: release.taken() == [] and release.names() is not None, 60, "lists of etcd")
+
+
+def expire(release):
+    """Puts a certificate into the release's Secret that has expired, of a CA that nobody else knows."""
+    directory = release.database.directory
+    name = f"{FULLNAME}.{NAMESPACE}.svc"
+    key, ca, request, certificate = (f"{directory}/expired.{suffix}" for suffix in ("key", "ca", "csr", "crt"))
+    for command in (
+            ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=old CA",
+             "-keyout", f"{ca}.key", "-out", ca],
+            ["openssl", "req", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}", "-keyout", key, "-out", request,
+             "-addext", f"subjectAltName=DNS:{name}"],
+            ["openssl", "x509", "-req", "-in", request, "-CA", ca, "-CAkey", f"{ca}.key", "-CAcreateserial", "-days",
+             "-1", "-copy_extensions", "copy", "-out", certificate]):
+        subprocess.run(command, check=True, capture_output=True)
+    data = {}
+    for entry, file in (("tls.crt", certificate), ("tls.key", key), ("ca.crt", ca)):
+        with open(file, "rb") as content:
+            data[entry] = base64.b64encode(content.read()).decode()
+    patched = release.api.patch(f"{SECRETS}/{FULLNAME}-tls", {
+        "data": data, "metadata": {"annotations": {"kube-reports/expires": "1"}}})
+    assert patched.code == 200, patched
+
+
+def test_expired_certificate(release):
+    """The group is not available and says why; an upgrade makes a new certificate, without a restart of a proxy"""
+    before = proxies(release)
+    expire(release)
+
+    def message():
+        group, version = GROUP_VERSIONS[0].split("/")
+        conditions = release.api.get(f"{API_SERVICES}/{version}.{group}").json["status"]["conditions"]
+        return next((one["message"] for one in conditions if one["type"] == "Available" and one["status"] == "False"),
+                    "")
+    until(lambda: "expired" in message(), 120, "the aggregator to notice")
+    upgrade(release)
+    release.plane.wait_available(seconds=120)
+    until(lambda: release.names() is not None, 60, "lists of the proxies")
+    assert proxies(release) == before
+    assert release.api.get(f"{SECRETS}/{FULLNAME}-tls").json["metadata"]["annotations"][
+        "kube-reports/expires"] != "1"
+
+
+def test_two_releases(release):
+    """The second is refused the groups of the first, which goes on, also when the second is uninstalled"""
+    second = release.run("install", "second", str(CHART), "--wait", *release.values(**{"apiServices.timeout": "10s"}),
+                         check=False)
+    try:
+        assert second.returncode != 0, second.stdout
+        logs = release.node.logs()
+        assert f"{NAMESPACE}/{FULLNAME}" in logs and "--replace" in logs, logs[-3000:]
+        assert release.taken() == list(GROUP_VERSIONS)
+        assert release.create("first-goes-on") in (201, 409)
+    finally:
+        release.run("uninstall", "second", "--wait")
+    assert release.taken() == list(GROUP_VERSIONS)
+    release.plane.wait_available()
+    assert "first-goes-on" in release.names()
