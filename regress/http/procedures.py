@@ -23,7 +23,7 @@ GROUPS = "regress/http/test_groups.py"
 HOWTO = "regress/http/test_howto.py"
 MOVING_PAGE = "regress/http/test_moving_page.py"
 MOVING = "regress/cluster/test_moving.py"
-HELM = "regress/cluster/test_helm.py"
+INSTALL_PAGE = "regress/cluster/test_install_page.py"
 CHART_PAGES = "regress/chart/test_pages.py"
 CHART_DATABASE = "regress/chart/test_database.py"
 CHECK_DEB = ".ci/check-deb"
@@ -85,12 +85,13 @@ PROCEDURES = {
         "import_report": f"{HOWTO}::test_statements_of_the_page",
     },
     "docs/install.md": {
-        "--create-namespace": f"{CHART_PAGES}::test_commands_render",
-        "create secret generic db-owner": f"{CHART_PAGES}::test_commands_render",
-        "files/database.sql": f"{CHART_DATABASE}::test_by_the_pages",
+        "--create-namespace": f"{CHART_PAGES}::test_commands_render {INSTALL_PAGE}::test_five_minutes",
+        "create secret generic db-owner": f"{CHART_PAGES}::test_commands_render "
+        f"{INSTALL_PAGE}::test_a_database_of_your_own",
+        "files/database.sql": f"{CHART_DATABASE}::test_by_the_pages {INSTALL_PAGE}::test_a_database_of_your_own",
         "```yaml": f"{CHART_PAGES}::test_values_render",
-        "helm upgrade": f"{HELM}::test_upgrade",
-        "helm uninstall": f"{HELM}::test_uninstall_and_reinstall",
+        "helm upgrade": f"{INSTALL_PAGE}::test_five_minutes",
+        "helm uninstall": f"{INSTALL_PAGE}::test_five_minutes",
     },
     "docs/managed.md": {
         "pg_tle && cd": Reason("takes the sources of pg_tle from GitHub, which tests do not ask"),
