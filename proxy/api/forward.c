@@ -19,7 +19,6 @@
  */
 #include "api/forward.h"
 
-#include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -30,6 +29,7 @@
 #include "base/allocate.h"
 #include "base/config.h"
 #include "base/log.h"
+#include "codec/digest.h"
 #include "codec/encoding.h"
 #include "trust/client_certificate.h"
 #include "trust/request_header.h"
@@ -66,16 +66,10 @@ typedef struct SenderQuestion
 static const char *
 token_hash(Arena *arena, const char *token)
 {
-	unsigned char digest[EVP_MAX_MD_SIZE];
-	unsigned int len = 0;
-	StrBuf		text;
+	char	   *hash = arena_alloc(arena, DIGEST_HEX_SIZE);
 
-	if (EVP_Digest(token, strlen(token), digest, &len, EVP_sha256(), NULL) != 1)
-		abort();
-	strbuf_init(&text, arena);
-	for (unsigned int i = 0; i < len; i++)
-		strbuf_printf(&text, "%02x", digest[i]);
-	return text.bytes;
+	sha256_hex(token, strlen(token), hash);
+	return hash;
 }
 
 static void

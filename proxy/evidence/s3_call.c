@@ -12,7 +12,6 @@
  */
 #include "evidence/s3_call.h"
 
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +19,7 @@
 #include <time.h>
 
 #include "base/file.h"
+#include "codec/digest.h"
 #include "evidence/options.h"
 
 #define URL_SIZE 2048
@@ -51,18 +51,6 @@ void
 s3_full_key(const char *key, char *full)
 {
 	snprintf(full, 2 * KEY_SIZE, "%s%s", prefix, key);
-}
-
-static void
-hash(const char *bytes, size_t len, char *hex)
-{
-	unsigned char digest[EVP_MAX_MD_SIZE];
-	unsigned int size = 0;
-
-	if (EVP_Digest(bytes == NULL ? "" : bytes, len, digest, &size, EVP_sha256(), NULL) != 1)
-		abort();
-	for (unsigned int i = 0; i < size; i++)
-		snprintf(hex + 2 * i, 3, "%02x", digest[i]);
 }
 
 /* A handle that signs; NULL when the credentials cannot be read. */
@@ -102,7 +90,7 @@ signing_curl(const char *method, const char *key, const char *query, const char 
 	snprintf(provider, sizeof(provider), "aws:amz:%s:s3", options.s3_region);
 	curl_easy_setopt(curl, CURLOPT_AWS_SIGV4, provider);
 	curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, method);
-	hash(body, body_len, header + strlen(header));
+	sha256_hex(body, body_len, header + strlen(header));
 	*headers = curl_slist_append(NULL, header);
 	if (body != NULL)
 		*headers = curl_slist_append(*headers, "Content-Type: application/xml");

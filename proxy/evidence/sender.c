@@ -13,12 +13,12 @@
 
 #include <gnutls/gnutls.h>
 #include <gnutls/x509.h>
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
+#include "codec/digest.h"
 #include "evidence/options.h"
 #include "trust/request_header.h"
 
@@ -111,18 +111,6 @@ certificate_credential(struct MHD_Connection *connection, Credential *credential
 
 /* ---------- tokens and passwords ---------- */
 
-static void
-hash_token(const char *token, char *text)
-{
-	unsigned char digest[EVP_MAX_MD_SIZE];
-	unsigned int len = 0;
-
-	if (EVP_Digest(token, strlen(token), digest, &len, EVP_sha256(), NULL) != 1)
-		abort();
-	for (unsigned int i = 0; i < len; i++)
-		snprintf(text + 2 * i, 3, "%02x", digest[i]);
-}
-
 bool
 sender_credential(struct MHD_Connection *connection, bool certificate_only, Credential *credential, const char **why)
 {
@@ -145,7 +133,7 @@ sender_credential(struct MHD_Connection *connection, bool certificate_only, Cred
 	if (token != NULL)
 	{
 		credential->kind = "token";
-		hash_token(token, credential->text);
+		sha256_hex(token, strlen(token), credential->text);
 	}
 	arena_free(&arena);
 	return token != NULL;

@@ -21,6 +21,7 @@
 #include <strings.h>
 
 #include "base/log.h"
+#include "codec/digest.h"
 #include "evidence/answer.h"
 #include "evidence/options.h"
 #include "evidence/request.h"
@@ -272,8 +273,7 @@ hex_digest(Request *request, char *text)
 
 	if (EVP_DigestFinal_ex(request->digest, digest, &len) != 1)
 		abort();
-	for (unsigned int i = 0; i < len; i++)
-		snprintf(text + 2 * i, 3, "%02x", digest[i]);
+	hex_write(digest, len, text);
 }
 
 /* Stores and announces the file; the status of the answer. */

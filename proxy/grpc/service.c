@@ -12,7 +12,6 @@
  */
 #include "grpc/service.h"
 
-#include <openssl/evp.h>
 #include <string.h>
 #include <strings.h>
 
@@ -20,6 +19,7 @@
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/termination.h"
+#include "codec/digest.h"
 #include "grpc/document.h"
 #include "trust/request_header.h"
 #include "wire.pb-c.h"
@@ -54,16 +54,10 @@ service_ready(const char **why)
 static const char *
 token_hash(Arena *arena, const char *token)
 {
-	unsigned char digest[EVP_MAX_MD_SIZE];
-	unsigned int len = 0;
-	StrBuf		text;
+	char	   *hash = arena_alloc(arena, DIGEST_HEX_SIZE);
 
-	if (EVP_Digest(token, strlen(token), digest, &len, EVP_sha256(), NULL) != 1)
-		abort();
-	strbuf_init(&text, arena);
-	for (unsigned int i = 0; i < len; i++)
-		strbuf_printf(&text, "%02x", digest[i]);
-	return text.bytes;
+	sha256_hex(token, strlen(token), hash);
+	return hash;
 }
 
 /* As at POST /v1/forward: a token counts before a certificate. */
