@@ -307,6 +307,9 @@ class Values:
         if type_name == "interval":
             return self.rng.choice(["0", "10 s", "-1 day", "178000000 years", "-178000000 years",
                                     "1 month", "0.000001 s"])
+        if type_name == "regclass":
+            return self.rng.choice(["kube_reports.object", "kube_reports_internal.actor", "kube_reports.status",
+                                    "pg_catalog.pg_authid", "0", "4294967295"])
         if type_name == "uuid":
             return self.rng.choice([CLUSTER, "ffffffff-ffff-ffff-ffff-ffffffffffff"])
         if type_name == "bytea":

@@ -65,8 +65,8 @@ RETURN CASE
 COMMENT ON FUNCTION kube_reports_internal.arriving_value(regclass, name)
 	IS 'the expression for a column of a row r that arrives; $1: the answer of begin_arrival()';
 
-CREATE FUNCTION kube_reports_internal.store_arriving(relation regclass, plan jsonb, after bigint, upto bigint,
-	conflict text) RETURNS void
+CREATE FUNCTION kube_reports_internal.store_arriving(relation regclass, plan jsonb, after bigint, upto bigint)
+	RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET datestyle = 'ISO, MDY'
@@ -74,9 +74,14 @@ SET intervalstyle = 'postgres'
 SET jit = off
 AS $$
 DECLARE
+	shared		boolean := relation = ANY (kube_reports_internal.shared_relations());
 	names		text;
 	columns		text;
 BEGIN
+	IF NOT EXISTS (SELECT FROM kube_reports_internal.moved_relations() m
+			WHERE m.relation = store_arriving.relation) THEN
+		RAISE EXCEPTION 'rows of "%" do not move with a cluster', relation USING ERRCODE = 'invalid_parameter_value';
+	END IF;
 	SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum),
 			string_agg(kube_reports_internal.arriving_value(relation, a.attname), ', ' ORDER BY a.attnum)
 		INTO names, columns
@@ -86,13 +91,13 @@ BEGIN
 	EXECUTE format('INSERT INTO %1$s (%2$s) SELECT %3$s FROM (SELECT a.content::%1$s AS r '
 			'FROM kube_reports.arriving_row a '
 			'WHERE a.relation = $2 AND a."position" > $3 AND a."position" <= $4 OFFSET 0) a %4$s',
-			relation, names, columns, 'ORDER BY (r).id ' || nullif(conflict, ''))
+			relation, names, columns, CASE WHEN shared THEN 'ORDER BY (r).id ON CONFLICT (id) DO NOTHING' ELSE '' END)
 		USING plan, relation::text, after, upto;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.store_arriving(regclass, jsonb, bigint, bigint, text)
-	IS 'stores the rows of a table that arrive, those after one position and up to another; conflict: what to do where '
-		'a row is there already, as INSERT says it';
+COMMENT ON FUNCTION kube_reports_internal.store_arriving(regclass, jsonb, bigint, bigint)
+	IS 'stores the rows of a table that arrive, those after one position and up to another; texts that are there '
+		'already stay. Raises 22023 for a table whose rows do not move';
 
 CREATE FUNCTION kube_reports_internal.begin_arrival() RETURNS jsonb
 LANGUAGE plpgsql VOLATILE
@@ -199,12 +204,21 @@ BEGIN
 	IF upto IS NULL THEN
 		RETURN NULL;
 	END IF;
-	-- Garbage collection must know that history which has arrived may name the row.
-	PERFORM kube_reports_internal.store_arriving(relation, plan, after, upto, CASE relation::text
-		WHEN 'kube_reports_internal.actor' THEN
-			'ON CONFLICT (id) DO UPDATE SET last_used = greatest(actor.last_used, excluded.last_used)'
-		WHEN 'kube_reports_internal.criterion' THEN 'ON CONFLICT (id) DO UPDATE SET last_counted = NULL'
-		ELSE 'ON CONFLICT (id) DO NOTHING' END);
+	PERFORM kube_reports_internal.store_arriving(relation, plan, after, upto);
+	-- History that arrives may name rows later than garbage collection here knows.
+	IF relation = 'kube_reports_internal.actor'::regclass THEN
+		UPDATE kube_reports_internal.actor k SET last_used = (a.r).last_used
+			FROM (SELECT a.content::kube_reports_internal.actor AS r FROM kube_reports.arriving_row a
+				WHERE a.relation = receive_texts.relation::text AND a."position" > after AND a."position" <= upto
+				OFFSET 0) a
+			WHERE k.id = (a.r).id AND k.last_used < (a.r).last_used;
+	ELSIF relation = 'kube_reports_internal.criterion'::regclass THEN
+		UPDATE kube_reports_internal.criterion k SET last_counted = NULL
+			FROM (SELECT a.content::kube_reports_internal.criterion AS r FROM kube_reports.arriving_row a
+				WHERE a.relation = receive_texts.relation::text AND a."position" > after AND a."position" <= upto
+				OFFSET 0) a
+			WHERE k.id = (a.r).id AND k.last_counted IS NOT NULL;
+	END IF;
 	RETURN upto;
 END
 $$;
@@ -232,9 +246,7 @@ BEGIN
 				WHERE a.relation = 'kube_reports_internal.subject' OFFSET 0) a;
 	PERFORM kube_reports_internal.begin_own_write();
 	FOR stored IN SELECT m.relation FROM kube_reports_internal.moved_relations() m ORDER BY m."position" LOOP
-		PERFORM kube_reports_internal.store_arriving(stored.relation, plan, 0, 9223372036854775807,
-			CASE WHEN stored.relation = ANY (kube_reports_internal.shared_relations())
-				THEN 'ON CONFLICT (id) DO NOTHING' ELSE '' END);
+		PERFORM kube_reports_internal.store_arriving(stored.relation, plan, 0, 9223372036854775807);
 	END LOOP;
 	PERFORM set_config('kube_reports_internal.api_write', '', true);
 
