@@ -242,7 +242,8 @@ end_for_question(const FlagSet *set, const char *argument)
 	}
 	if (strcmp(argument, "--version") == 0)
 	{
-		printf("kube-reports-proxy %s\n", KUBE_REPORTS_VERSION);
+		/* A command of the proxy has the proxy's version. */
+		printf("%.*s %s\n", (int) strcspn(set->program, " "), set->program, KUBE_REPORTS_VERSION);
 		exit(0);
 	}
 }

@@ -604,7 +604,7 @@ def test_command_lines(module_stack):
                   f"--tls-private-key-file={module_stack.pki}/serving.key"] if flags else []
         done = run([program, *needed, *flags], check=False)
         assert done.code == 2 and named in done.err, (flags, done)
-    assert VERSION in run([program, "--version"]).out
+    assert run([program, "--version"]).out == f"kube-reports-evidence {VERSION}\n"
 
 
 def test_page(another, tmp_path):

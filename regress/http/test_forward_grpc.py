@@ -1,4 +1,4 @@
-"""kube-reports-grpc: the gRPC provider of result forwarding (issue 19): batches, single results, what is refused."""
+"""kube-reports-grpc, the gRPC provider of result forwarding: batches, single results, what is refused."""
 
 import contextlib
 import hashlib
@@ -20,7 +20,7 @@ import psycopg2
 import pytest
 
 from client import run, until
-from conftest import TOP, VARIANT, free_port, stack_command
+from conftest import TOP, VARIANT, VERSION, free_port, stack_command
 from grpc_port import COMPLIANCE, FORWARD, SERVICE, GrpcPort, Sender, batch, code_of, result
 
 
@@ -453,6 +453,11 @@ def test_health(receiver):
 
 
 # ---------- the page ----------
+
+def test_version(receiver):
+    program = f"{receiver.database.directory}/dest/usr/bin/kube-reports-grpc"
+    assert run([program, "--version"]).out == f"kube-reports-grpc {VERSION}\n"
+
 
 def test_page(receiver, tmp_path):
     """Runs what docs/forwarding.md says about gRPC, from the grant to a sender in Python."""
