@@ -168,6 +168,11 @@ BEGIN
 						s.score, s.weighted_score
 					FROM kube_reports.compliance_score(first_day, last_day) s WHERE s.cluster = ANY (clusters)) l;
 		WHEN 'fleet/score' THEN
+			-- There is a line for each day, also for days before the store; each piece computes all of them again.
+			IF last_day - first_day >= 3660 THEN
+				RAISE EXCEPTION 'a period of % days is too long', last_day - first_day + 1
+					USING ERRCODE = 'invalid_parameter_value', HINT = 'Ask for at most 3660 days.';
+			END IF;
 			RETURN QUERY SELECT ARRAY[l.day::text], to_json(l)
 				FROM kube_reports.fleet_score(first_day, last_day, jsonb_strip_nulls(jsonb_build_object(
 					'cluster', to_jsonb(clusters), 'source', to_jsonb(sources)))) l;
