@@ -99,10 +99,20 @@ SELECT body FROM kube_reports.object WHERE name = 'b';
 SELECT count(*) FROM kube_reports.stored_report;
 
 \c - :owner
--- An administrator's role, and one that is also bound to a cluster.
+-- An administrator's role, which also has a grant of a role whose name needs quotes; and one that is also bound to a
+-- cluster.
+CREATE ROLE "regress Grantor";
+GRANT "regress Grantor" TO current_user;
+GRANT USAGE ON SCHEMA kube_reports TO "regress Grantor";
+GRANT SELECT ON kube_reports.cluster TO "regress Grantor" WITH GRANT OPTION;
+SET ROLE "regress Grantor";
+GRANT SELECT ON kube_reports.cluster TO regress_admin;
+RESET ROLE;
 SELECT kube_reports.grant_admin('regress_proxy_one');
 SELECT kube_reports.revoke_admin('regress_admin'), kube_reports.revoke_admin('regress_proxy_one');
 DROP ROLE regress_admin;
+DROP OWNED BY "regress Grantor";
+DROP ROLE "regress Grantor";
 SELECT kube_reports.revoke_admin('regress_admin');
 \c - regress_proxy_one
 SELECT generation > 0 AS welcome FROM kube_reports_internal.api_hello('00000000-0000-0000-0000-000000000001', 'one');

@@ -404,7 +404,7 @@ BEGIN
 				given.object, role USING ERRCODE = 'insufficient_privilege',
 					HINT = format('SELECT kube_reports.revoke_admin(%L), called by that role or a superuser.', role);
 		END IF;
-		PERFORM set_config('role', given.grantor::text, true);
+		PERFORM set_config('role', pg_get_userbyid(given.grantor)::text, true);
 		EXECUTE format('REVOKE ALL ON %s %s FROM %I', given.kind, given.object, role);
 		PERFORM set_config('role', caller, true);
 	END LOOP;
