@@ -67,7 +67,7 @@ def shell(release, tmp_path):
     # Whatever the test has come to.
     release.run("uninstall", NAME, "--wait", "--ignore-not-found")
     release.plane.kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", "--wait=false")
-    until(lambda: release.api.get(f"/api/v1/namespaces/{NAMESPACE}").code == 404, 120, "the end of the namespace")
+    until(lambda: release.api.get(f"/api/v1/namespaces/{NAMESPACE}").code == 404, 240, "the end of the namespace")
 
 
 def installed(release):
@@ -179,7 +179,8 @@ def test_receiver(release, shell):
     # By the name in the certificate, as senders reach the load balancer.
     request = request.replace("https://127.0.0.1:", f"--resolve receiver.example.com:6444:{address} "
                               "https://receiver.example.com:")
-    answer = until(lambda: json.loads(shell.run(request)), 30, "an answer")
+    # Until all workers know the sender they answer 401, and 503 before they know the database.
+    answer = until(lambda: (got := json.loads(shell.run(request))).get("accepted") and got, 60, "an answer")
     assert answer["accepted"] == 2 and answer["changed"] == 1, answer
 
 
