@@ -144,12 +144,33 @@ await_result(PGconn *connection)
 	return result;
 }
 
+/* Whether the server has ended a connection that nobody used meanwhile, as it does when it restarts. */
+static bool
+has_ended(PGconn *connection)
+{
+	struct pollfd socket = {.fd = PQsocket(connection), .events = POLLIN};
+
+	/* Its last words come before the end. */
+	while (poll(&socket, 1, 0) > 0)
+	{
+		if (!PQconsumeInput(connection))
+			return true;
+		PQisBusy(connection);
+	}
+	return PQstatus(connection) != CONNECTION_OK;
+}
+
 /* Runs a statement; NULL when it failed, which is logged.  A statement whose end is unknown is not repeated. */
 static PGresult *
 run(PGconn **connection, const char *sql, int count, const char *const *parameters)
 {
 	PGresult   *result;
 
+	if (*connection != NULL && has_ended(*connection))
+	{
+		PQfinish(*connection);
+		*connection = NULL;
+	}
 	if (*connection == NULL)
 		*connection = connect_to(NULL, NULL);
 	if (PQstatus(*connection) != CONNECTION_OK)

@@ -134,10 +134,12 @@ class Evidence:
         return self.database.psql(f"SELECT {columns} FROM kube_reports.evidence WHERE cluster = '{cluster}' "
                                   "ORDER BY scan, index, name")
 
-    def unannounced(self):
-        """How many files of its store the database knows of that nothing announces."""
-        return int(self.database.psql("SELECT count(*) FROM kube_reports_internal.evidence_body "
-                                      f"WHERE place = '{self.store}'"))
+    def unannounced(self, cluster=None):
+        """How many files of its store the database knows of that nothing announces, of one cluster or of all."""
+        of_cluster = f" AND c.uid = '{cluster}'" if cluster else ""
+        return int(self.database.psql("SELECT count(*) FROM kube_reports_internal.evidence_body b "
+                                      "LEFT JOIN kube_reports.cluster c ON c.id = b.cluster_id "
+                                      f"WHERE b.place = '{self.store}'{of_cluster}"))
 
     def settled(self):
         """Waits until no file is there that nothing announces, and the database says so."""

@@ -410,6 +410,16 @@ def test_without_the_database(another, module_stack):
     own.settled()
 
 
+def test_a_restart_of_the_database(another, module_stack):
+    """Connections that the server has ended are made anew before a sender needs one"""
+    own = another()
+    _, token = own.add("restart")
+    assert own.put("s/1/a", ARF, token).code == 201
+    module_stack.database.stop("immediate")
+    module_stack.database.start()
+    assert own.put("s/1/b", ARF, token).code == 201
+
+
 def test_end_of_the_process(another):
     """SIGTERM: what is under way ends, and nothing new begins"""
     own = another()
@@ -469,7 +479,7 @@ def test_new_certificate(another, module_stack):
 
 def test_slow_peers(evidence):
     """Connections that say nothing, or a little now and then, are cut, and others are served meanwhile"""
-    _, token = evidence.add("slow")
+    cluster, token = evidence.add("slow")
     _, good = evidence.add("quick")
     silent = [socket.create_connection(("127.0.0.1", evidence.port), timeout=60) for _ in range(20)]
     heads = [evidence.connect() for _ in range(20)]
@@ -478,7 +488,7 @@ def test_slow_peers(evidence):
     bodies = [evidence.connect() for _ in range(4)]
     for connection in bodies:
         connection.sendall(evidence.head("/v1/evidence/s/1/a", token, "Content-Length: 1000000") + b"x")
-    until(lambda: evidence.unannounced() == 4, 20, "the uploads")
+    until(lambda: evidence.unannounced(cluster) == 4, 20, "the uploads")
     refused = evidence.put("s/1/b", ARF, token)
     assert refused.code == 429 and refused.headers["Retry-After"] == "5", refused
     assert evidence.put("s/1/b", ARF, good).code == 201
