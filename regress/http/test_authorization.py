@@ -301,7 +301,9 @@ def test_nobody_decides(delegate):
     delegation.apiserver.trouble("subjectaccessreviews", code=403)
     status = failure(delegation.front().get("/apis"), 500, "InternalError")
     assert status["message"] == "Internal error occurred: the request could not be authorized"
-    assert "the ClusterRole system:auth-delegator is needed" in delegation.proxy.log_path.read_text()
+    # The log is written behind the answer.
+    until(lambda: "the ClusterRole system:auth-delegator is needed" in delegation.proxy.log_path.read_text(), 20,
+          "the reason in the log")
     delegation.apiserver.calm()
     assert delegation.front().get("/apis").code == 200
     delegation.apiserver.trouble("subjectaccessreviews", code=500)

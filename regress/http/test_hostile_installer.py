@@ -157,6 +157,9 @@ def test_planted_elsewhere(hostile):
         with pytest.raises(psycopg2.errors.InsufficientPrivilege):
             cursor.execute("CREATE EVENT TRIGGER on_ddl ON ddl_command_end EXECUTE FUNCTION evil.on_ddl()")
         cursor.execute("SELECT pg_catalog.set_config('mallory.ran', '', false)")
+        with pytest.raises(psycopg2.errors.ObjectNotInPrerequisiteState, match="standard_conforming_strings"):
+            cursor.execute("CREATE EXTENSION kube_reports")
+        cursor.execute("SET standard_conforming_strings = on")
         cursor.execute("CREATE EXTENSION kube_reports")
         cursor.execute("SELECT pg_catalog.current_setting('mallory.ran')")
         assert cursor.fetchone()[0] == "" and not gained(hostile)

@@ -14,13 +14,13 @@ import neutral  # noqa: E402
 
 
 @pytest.fixture(scope="module")
-def figures(stack, tmp_path_factory):
-    """What the client says of the proxy."""
+def figures(module_stack, tmp_path_factory):
+    """What the client says of a proxy whose reports are all its own."""
     run(["make", "-C", str(TOP), "-s", "bench-programs"], env={**os.environ, "MAKEFLAGS": ""}, timeout=300)
-    client = neutral.Neutral(stack.first.port, f"{stack.pki}/ca.crt", f"{stack.pki}/admin",
+    client = neutral.Neutral(module_stack.proxy().port, f"{module_stack.pki}/ca.crt", f"{module_stack.pki}/admin",
                              tmp_path_factory.mktemp("neutral"))
     created = []
-    client.measure(neutral.bodies(stack.database), 600, 1, created.append, writes=100)
+    client.measure(neutral.bodies(module_stack.database), 600, 1, created.append, writes=100)
     assert created == ["created"]
     return client
 
