@@ -51,13 +51,15 @@ SELECT s FROM kube_reports_internal.score_daily s
     ORDER BY s.cluster_id, s.namespace, s.source, s.category, s.severity, s.day;
 """
 
-# Privileges and owners of all objects.
+# Privileges and owners of all objects.  A month whose grants were revoked lists those of its owner, which a dump leaves
+# out.
 RIGHTS = """
 SELECT DISTINCT p.oid::regprocedure::text, a.grantee::regrole::text, a.privilege_type
     FROM pg_proc p, aclexplode(p.proacl) a WHERE p.pronamespace IN ('kube_reports'::regnamespace,
         'kube_reports_internal'::regnamespace) AND a.grantee <> 0 ORDER BY 1, 2, 3;
 SELECT DISTINCT c.oid::regclass::text, a.grantee::regrole::text, a.privilege_type
-    FROM pg_class c, aclexplode(c.relacl) a WHERE c.relnamespace IN ('kube_reports'::regnamespace,
+    FROM pg_class c, aclexplode(coalesce(c.relacl, acldefault(CASE c.relkind WHEN 'S' THEN 's' ELSE 'r' END::"char",
+        c.relowner))) a WHERE c.relnamespace IN ('kube_reports'::regnamespace,
         'kube_reports_internal'::regnamespace) AND a.grantee <> 0 ORDER BY 1, 2, 3;
 SELECT c.oid::regclass::text, c.relowner::regrole FROM pg_class c
     WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) ORDER BY 1;

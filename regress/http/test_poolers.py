@@ -128,6 +128,9 @@ def test_other_pooling_is_refused(own_stack, bouncer, ns, mode):
     assert proxy.api().get(path_of(POLR, ns)).code == 503
     pooler.reload("session")
     proxy.wait_ready()
+    # Connections for writes follow, in each worker.
+    until(lambda: all(proxy.api().post(path_of(POLR, ns), report("again")).code in (201, 409) for _ in range(8)), 20,
+          "writes")
     serves(proxy, ns, "r1")
     lines = proxy.log_path.read_text().splitlines()
     assert len([line for line in lines if told in line]) == 1, lines
