@@ -22,14 +22,9 @@ COLUMNS = {
 
 def stack_of(variant, cluster=None):
     """A stack whose database has that variant."""
-    before = conftest.VARIANT
-    conftest.VARIANT = variant
-    try:
-        made = conftest.Stack()
-        made.cluster = cluster or made.cluster
-        return made.begin()
-    finally:
-        conftest.VARIANT = before
+    made = conftest.Stack(variant)
+    made.cluster = cluster or made.cluster
+    return made.begin()
 
 
 def copy_rows(source, target, after=0):

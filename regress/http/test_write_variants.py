@@ -45,16 +45,13 @@ STATE = """
 def pair():
     """A stack of each variant."""
     stacks = []
-    installed = conftest.VARIANT
     try:
         for variant in ("c", "sql"):
-            conftest.VARIANT = variant
-            stacks.append(conftest.Stack())
+            stacks.append(conftest.Stack(variant))
             stacks[-1].begin()
             stacks[-1].proxy(flags=["--workers=1"])
         yield stacks
     finally:
-        conftest.VARIANT = installed
         for stack in stacks:
             stack.end()
 
