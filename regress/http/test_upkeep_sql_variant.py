@@ -20,6 +20,7 @@ INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, met
     SELECT c.id, {TYPE}, %s, %s, %s, %s FROM kube_reports.cluster c
 """
 # Everything that follows documents, without times of writing and without versions.
+# Details that no result refers to are garbage, which each server removes when its turn comes.
 DERIVED = {
     "results": """
         SELECT g.namespace, g.name, r.key, r.criterion, r.subject, r.detail, r.status::text, r.native_status, r.score
@@ -28,7 +29,8 @@ DERIVED = {
         SELECT c.id, c.source, c.policy, c.rule, c.category, c.severity FROM kube_reports_internal.criterion c
         UNION ALL SELECT s.id, s.api_version, s.kind, s.namespace, s.name, s.uid FROM kube_reports_internal.subject s
         UNION ALL SELECT d.id, d.message, d.properties::text, d.exceptions::text, '', ''
-            FROM kube_reports_internal.detail d""",
+            FROM kube_reports_internal.detail d
+            WHERE EXISTS (SELECT FROM kube_reports_internal.result r WHERE r.detail = d.id)""",
     "counts": """
         SELECT r.namespace, r.criterion, r.kind, r.status::text, r.native_status, r.count
         FROM kube_reports_internal.current_rollup r""",

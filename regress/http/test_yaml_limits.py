@@ -225,8 +225,8 @@ def test_large_answers(proxy, lives):
         answers = together(ask(one, YAML), ask(one, YAML), ask(many, YAML), ask(one, YAML, "gzip"),
                            ask(many, "application/json", "gzip"))
     loop_after, threads_after = work_of(proxy)
-    # About 10 MB became YAML; the loop, which also answers the GETs, did none of that.
-    assert threads_after - threads > 50_000_000, (threads, threads_after, loop, loop_after)
+    # About 10 MB became YAML: 50 ms of a fast processor.  Threads that are not asked to do it take less than 1 ms.
+    assert threads_after - threads > 10_000_000, (threads, threads_after, loop, loop_after)
     assert [answer.code for answer in answers] == [200] * 5
     assert yaml.load(answers[0].body, yaml.CSafeLoader) == stored and answers[1].body == answers[0].body
     assert gzip.decompress(answers[3].body) == answers[0].body and answers[3].headers["Content-Type"] == YAML
