@@ -132,7 +132,7 @@ static const Flag flags[] =
 	"connection string of a streaming standby, for lists and watches of versions that the standby has"},
 	{"database-password-file", FLAG_STRING, &config.database_password_file, "", 0, 0,
 		"file with the password of the database's role, such as a service's access token; read for each new "
-	"connection, and stronger than a password in the connection string"},
+	"connection, and preferred to a password in the connection string"},
 	{"read-database-password-file", FLAG_STRING, &config.read_database_password_file, "", 0, 0,
 	"file with the password for --read-database; by default that of --database-password-file"},
 	{"database-connections", FLAG_INTEGER, &config.connections, NULL, 1, 4096,
@@ -153,7 +153,7 @@ static const Flag flags[] =
 	"number of worker processes; by default one for each processor, at most 8"},
 	{"max-request-body-bytes", FLAG_SIZE, &config.max_request_body_bytes, "3145728", 1024, 67108864,
 	"maximum size of a request body; larger bodies are answered with 413"},
-	{"max-connections", FLAG_SIZE, &config.max_connections, "8192", 16, 1048576,
+	{"max-connections", FLAG_COUNT, &config.max_connections, "8192", 16, 1048576,
 		"maximum number of clients' connections of each worker; unauthenticated clients can have a quarter of them, "
 	"and a new one replaces the one that is idle for the longest time"},
 	{"max-buffered-body-bytes", FLAG_SIZE, &config.max_buffered_body_bytes, "134217728", 1048576, 1099511627776,

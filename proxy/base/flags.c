@@ -136,6 +136,7 @@ set_flag(const FlagSet *set, const Flag *flag, const char *value)
 			*(int *) flag->target = (int) parse_number(set, flag, value);
 			break;
 		case FLAG_SIZE:
+		case FLAG_COUNT:
 			*(size_t *) flag->target = (size_t) parse_number(set, flag, value);
 			break;
 		case FLAG_SECONDS:
@@ -178,10 +179,11 @@ print_help(const FlagSet *set)
 	for (size_t i = 0; i < set->count; i++)
 	{
 		static const char *const kinds[] =
-		{"string", "file", "names", "ip", "uuid", "int", "bytes", "duration", "duration", "", "string"};
+		{"string", "file", "names", "ip", "uuid", "int", "bytes", "int", "duration", "duration", "", "string"};
 		const Flag *flag = &set->flags[i];
 
-		printf("  --%s %s\n        %s", flag->name, kinds[flag->kind], flag->help);
+		printf("  --%s%s%s\n        %s", flag->name, kinds[flag->kind][0] != '\0' ? " " : "", kinds[flag->kind],
+			   flag->help);
 		if (flag->initial != NULL && flag->initial[0] != '\0')
 			printf(" (default %s)", flag->initial);
 		printf("\n");

@@ -22,7 +22,8 @@ typedef enum FlagKind
 	FLAG_ADDRESS,				/* IPv4 or IPv6 */
 	FLAG_UUID,
 	FLAG_INTEGER,				/* int */
-	FLAG_SIZE,					/* size_t */
+	FLAG_SIZE,					/* size_t: bytes */
+	FLAG_COUNT,					/* size_t: a number of things */
 	FLAG_SECONDS,				/* int: a duration, rounded up */
 	FLAG_MILLISECONDS,
 	FLAG_BOOLEAN,

@@ -306,6 +306,23 @@ note_blocked(const PGresult *result)
 		blocked_since = loop_now();
 }
 
+/* The call after a failed preparation fails with 26000, which does not tell the cause: keep the cause. */
+static void
+preparation_failed(Connection *connection, PgStatement statement, const PGresult *result)
+{
+	const char *sqlstate = result != NULL ? PQresultErrorField(result, PG_DIAG_SQLSTATE) : NULL;
+	const char *message = result != NULL ? PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY) : NULL;
+
+	connection->prepared[statement] = false;
+	snprintf(connection->unprepared, sizeof(connection->unprepared), "%s", sqlstate != NULL ? sqlstate : "XX000");
+	snprintf(connection->unprepared_why, sizeof(connection->unprepared_why), "%s",
+			 message != NULL ? message : "no answer");
+	/* The greeting logs its own errors, with advice. */
+	if (connection->state == CONNECTION_READY)
+		log_line(LOG_ERROR, "database: cannot prepare %s: %s", pg_statements[statement].name,
+				 connection->unprepared_why);
+}
+
 /* The first step of a connection has been answered. */
 static void
 connection_step_done(Connection *connection)
@@ -322,21 +339,8 @@ connection_step_done(Connection *connection)
 
 	if (step.call == NULL)
 	{
-		/* The call after a failed preparation fails with 26000, which does not tell the cause: keep the cause. */
 		if (status != PGRES_COMMAND_OK)
-		{
-			const char *sqlstate = result != NULL ? PQresultErrorField(result, PG_DIAG_SQLSTATE) : NULL;
-			const char *message = result != NULL ? PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY) : NULL;
-
-			connection->prepared[step.statement] = false;
-			snprintf(connection->unprepared, sizeof(connection->unprepared), "%s",
-					 sqlstate != NULL ? sqlstate : "XX000");
-			snprintf(connection->unprepared_why, sizeof(connection->unprepared_why), "%s",
-					 message != NULL ? message : "no answer");
-			/* The greeting logs its own errors, with advice. */
-			if (connection->state == CONNECTION_READY)
-				log_line(LOG_ERROR, "database: cannot prepare %s: %s", statement->name, connection->unprepared_why);
-		}
+			preparation_failed(connection, step.statement, result);
 		PQclear(result);
 		return;
 	}

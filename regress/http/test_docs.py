@@ -169,6 +169,55 @@ def test_pages_name_existing_files():
             assert built or (TOP / name).exists(), (page.name, name)
 
 
+def rooms():
+    """The directories of the two top levels that hold code or tests"""
+    tracked = run(["git", "ls-files", "-z"], cwd=TOP).out.split("\0")
+    found = {pathlib.PurePath(*pathlib.PurePath(name).parts[:depth]) for name in tracked for depth in (1, 2)
+             if len(pathlib.PurePath(name).parts) > depth}
+    return sorted(TOP / room for room in found if room.parts[0] in ("extension", "proxy", "sql", "helm", "regress"))
+
+
+# Headers of libraries, names of scripts, and what make install-manifest writes.
+ELSEWHERE = {"postgres.h", "h2o.h", "OLD--NEW.sql", "install.yaml"}
+
+
+def exists_near(name, places):
+    return any((place / name).exists() for place in places)
+
+
+def test_rooms_have_a_page():
+    """
+    Every room says what lives there, what does not, and where its tests are; the files that it names exist, in the
+    room, in the tree, or beside the file named before.  Rooms of regress are in the table of its page.
+    """
+    found = rooms()
+    assert len(found) > 40
+    for room in found:
+        if room.parent == TOP / "regress":
+            assert f"| `{room.name}` |" in (TOP / "regress" / "README.md").read_text(), room
+            continue
+        page = (room / "README.md").read_text()
+        if room != TOP / "helm" / "kube-reports":
+            assert re.search(r"^# \w", page), room
+            assert room.name == "regress" or "**Not here:**" in page and "**Tests:**" in page, room
+        places = [room, room.parent, TOP, TOP / "extension", TOP / "proxy"]
+        for name in re.findall(r"`([\w./-]+\.(?:c|h|sql|py|md|proto|yaml))`", page):
+            if name not in ELSEWHERE:
+                assert exists_near(name, places), (room, name)
+                places.append(next(place / name for place in places if (place / name).exists()).parent)
+
+
+@pytest.mark.parametrize("command", [
+    ["proxy"], ["grpc"], ["evidence"], *(["proxy", name] for name in ("forward", "register", "import", "cleanup"))])
+def test_help_is_tidy(command):
+    """No line ends in a blank, and only sizes and rates are in bytes"""
+    shown = run([str(TOP / "proxy" / "build" / f"kube-reports-{command[0]}"), *command[1:], "--help"]).out
+    assert re.findall(r" $", shown, re.M) == []
+    assert [name for name in re.findall(r"^  --([\w-]+) bytes$", shown, re.M)
+            if not name.endswith("-bytes") and name != "min-rate"] == []
+    assert "Flags:\n" in shown
+
+
 def test_security_page_names_existing_tests():
     """Every test that proves a line of the page exists: by its file, or in the file that was named before it"""
     page = (TOP / "docs" / "security.md").read_text()

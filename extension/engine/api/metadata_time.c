@@ -55,6 +55,46 @@ format_time(Arena *arena, int64_t seconds)
 						(int) (rest / 3600), (int) (rest / 60 % 60), (int) (rest % 60));
 }
 
+/* A fraction of a second is read and ignored. */
+static size_t
+skip_fraction(JsonText text, size_t pos)
+{
+	if (pos + 1 < text.len && (text.bytes[pos] == '.' || text.bytes[pos] == ',') &&
+		text.bytes[pos + 1] >= '0' && text.bytes[pos + 1] <= '9')
+	{
+		pos++;
+		while (pos < text.len && text.bytes[pos] >= '0' && text.bytes[pos] <= '9')
+			pos++;
+	}
+	return pos;
+}
+
+/* Z, or an offset such as +01:00, which becomes seconds; pos is behind it afterwards. */
+static bool
+scan_zone(JsonText text, size_t *pos, int *offset)
+{
+	const char *zone = text.bytes + *pos;
+
+	if (*pos < text.len && zone[0] == 'Z')
+	{
+		*offset = 0;
+		*pos += 1;
+		return true;
+	}
+	if (text.len - *pos < 6 || (zone[0] != '+' && zone[0] != '-') || zone[3] != ':')
+		return false;
+	for (int i = 1; i < 6; i++)
+		if (i != 3 && (zone[i] < '0' || zone[i] > '9'))
+			return false;
+	if ((zone[1] - '0') * 10 + zone[2] - '0' > 24 || (zone[4] - '0') * 10 + zone[5] - '0' > 60)
+		return false;
+	*offset = ((zone[1] - '0') * 10 + zone[2] - '0') * 3600 + ((zone[4] - '0') * 10 + zone[5] - '0') * 60;
+	if (zone[0] == '-')
+		*offset = -*offset;
+	*pos += 6;
+	return true;
+}
+
 /* Checks the layout part by part, as Go does, so that errors name the same part. */
 bool
 scan_time(JsonText text, int64_t *seconds, const char **element, size_t *at, const char **range)
@@ -107,35 +147,11 @@ scan_time(JsonText text, int64_t *seconds, const char **element, size_t *at, con
 		pos += parts[i].digits;
 	}
 
-	/* A fraction of a second is read and ignored. */
-	if (pos + 1 < text.len && (text.bytes[pos] == '.' || text.bytes[pos] == ',') &&
-		text.bytes[pos + 1] >= '0' && text.bytes[pos + 1] <= '9')
-	{
-		pos++;
-		while (pos < text.len && text.bytes[pos] >= '0' && text.bytes[pos] <= '9')
-			pos++;
-	}
-
+	pos = skip_fraction(text, pos);
 	*element = "Z07:00";
 	*at = pos;
-	if (pos < text.len && text.bytes[pos] == 'Z')
-		pos++;
-	else
-	{
-		const char *zone = text.bytes + pos;
-
-		if (text.len - pos < 6 || (zone[0] != '+' && zone[0] != '-') || zone[3] != ':')
-			return false;
-		for (int i = 1; i < 6; i++)
-			if (i != 3 && (zone[i] < '0' || zone[i] > '9'))
-				return false;
-		if ((zone[1] - '0') * 10 + zone[2] - '0' > 24 || (zone[4] - '0') * 10 + zone[5] - '0' > 60)
-			return false;
-		offset = ((zone[1] - '0') * 10 + zone[2] - '0') * 3600 + ((zone[4] - '0') * 10 + zone[5] - '0') * 60;
-		if (zone[0] == '-')
-			offset = -offset;
-		pos += 6;
-	}
+	if (!scan_zone(text, &pos, &offset))
+		return false;
 	if (pos != text.len)
 	{
 		*element = NULL;

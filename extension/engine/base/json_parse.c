@@ -374,6 +374,23 @@ literal_to_double(Arena *arena, const char *literal, size_t len, uint64_t digits
 	return strtod(terminated, NULL);
 }
 
+/* An infinite number becomes 0, and the parser keeps the message about the first of them. */
+static void
+set_double(Parser *parser, JsonNode *node, double number)
+{
+	JsonText	literal = node->u.literal;
+
+	if (isinf(number) && parser->range_message == NULL)
+	{
+		parser->range_message =
+			arena_printf(parser->arena, "json: cannot unmarshal number %s into Go value of type float64",
+						 arena_strndup(parser->arena, literal.bytes, literal.len));
+		parser->range_offset = (size_t) (literal.bytes - parser->text);
+	}
+	/* Zero has no sign, so that equal documents print equal bytes. */
+	node->u.number = isinf(number) || number == 0 ? 0 : number;
+}
+
 static const char *
 parse_number(Parser *parser, const char *p, JsonNode *node)
 {
@@ -445,23 +462,7 @@ parse_number(Parser *parser, const char *p, JsonNode *node)
 
 	node->kind = JSON_KIND_NUMBER;
 	node->u.literal = (JsonText) {literal, len};
-	node->u.number = literal_to_double(parser->arena, literal, len, digits, digit_count, exponent);
-	if (isinf(node->u.number))
-	{
-		if (parser->range_message == NULL)
-		{
-			parser->range_message =
-				arena_printf(parser->arena, "json: cannot unmarshal number %s into Go value of type float64",
-							 arena_strndup(parser->arena, literal, len));
-			parser->range_offset = (size_t) (literal - parser->text);
-		}
-		node->u.number = 0;
-	}
-	else if (node->u.number == 0)
-	{
-		/* Zero has no sign, so that equal documents print equal bytes. */
-		node->u.number = 0;
-	}
+	set_double(parser, node, literal_to_double(parser->arena, literal, len, digits, digit_count, exponent));
 	return p;
 }
 
