@@ -84,7 +84,7 @@ open_file(StoreWriter **writer, const StoreFile *file, char *why)
 	if (file->bytes > 0 && fstatvfs(root, &space) == 0 &&
 		(uint64_t) space.f_bavail * space.f_frsize < (uint64_t) file->bytes)
 	{
-		snprintf(why, WHY_SIZE, "the file system has not enough room");
+		snprintf(why, WHY_SIZE, "the file system does not have enough room");
 		return STORE_FULL;
 	}
 	fresh = allocate(sizeof(StoreWriter));
@@ -93,7 +93,7 @@ open_file(StoreWriter **writer, const StoreFile *file, char *why)
 	fresh->fd = openat(root, fresh->incoming, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0640);
 	if (fresh->fd < 0 || flock(fresh->fd, LOCK_EX | LOCK_NB) != 0)
 	{
-		StoreOutcome outcome = failed("a file cannot be made", why);
+		StoreOutcome outcome = failed("cannot create a file", why);
 
 		if (fresh->fd >= 0)
 		{
@@ -117,7 +117,7 @@ write_file(StoreWriter *writer, const char *bytes, size_t len, char *why)
 		if (written < 0 && errno == EINTR)
 			continue;
 		if (written <= 0)
-			return failed("a file cannot be written", why);
+			return failed("cannot write a file", why);
 		bytes += written;
 		len -= (size_t) written;
 	}
@@ -176,15 +176,15 @@ finish_file(StoreWriter *writer, char *why)
 	char	   *slash;
 
 	if (fsync(writer->fd) != 0)
-		return failed("a file cannot be synchronized", why);
+		return failed("cannot flush a file to the disk", why);
 	if (!move_into_place(writer))
-		return failed("a file cannot be moved into its place", why);
+		return failed("cannot rename a file", why);
 	snprintf(above, sizeof(above), "%s", writer->key);
 	slash = strrchr(above, '/');
 	if (slash != NULL)
 		*slash = '\0';
 	if (!synchronize_directory(slash != NULL ? above : "."))
-		return failed("a directory cannot be synchronized", why);
+		return failed("cannot flush a directory to the disk", why);
 	return STORE_OK;
 }
 
@@ -221,7 +221,7 @@ remove_file(const char *key, char *why)
 	incoming_name(key, path);
 	remove_abandoned(path);
 	if (unlinkat(root, key, 0) != 0 && errno != ENOENT)
-		return failed("a file cannot be removed", why);
+		return failed("cannot remove a file", why);
 	/* Directories that are empty now: those of the scan and of the cluster. */
 	snprintf(path, sizeof(path), "%s", key);
 	while ((slash = strrchr(path, '/')) != NULL)
@@ -264,14 +264,14 @@ open_reader(StoreReader **reader, const char *key, int64_t bytes, char *why)
 	if (fd < 0)
 	{
 		bool		missing = errno == ENOENT;
-		StoreOutcome outcome = failed("a file cannot be read", why);
+		StoreOutcome outcome = failed("cannot read a file", why);
 
 		return missing ? STORE_GONE : outcome;
 	}
 	if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size != bytes)
 	{
 		close(fd);
-		snprintf(why, WHY_SIZE, "the file does not have the size that it was stored with");
+		snprintf(why, WHY_SIZE, "the file has another size than when it was stored");
 		return STORE_GONE;
 	}
 	*reader = allocate(sizeof(StoreReader));

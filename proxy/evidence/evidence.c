@@ -57,7 +57,7 @@ remove_file(const char *key)
 
 	if (store->remove(key, why) == STORE_OK)
 		return true;
-	log_line(LOG_ERROR, "%s is not removed yet: %s", key, why);
+	log_line(LOG_ERROR, "cannot remove %s yet: %s", key, why);
 	return false;
 }
 
@@ -130,11 +130,12 @@ main(int argc, char **argv)
 	if (!service_start(why))
 		return fail(why);
 	if (pthread_create(&thread, NULL, remove_files, NULL) != 0)
-		return fail("no thread could be made");
-	log_line(LOG_NOTICE, "takes evidence on port %d, to %s", options.port, options.store);
+		return fail("cannot start a thread");
+	log_line(LOG_NOTICE, "kube-reports-evidence listens on port %d, and stores files at %s",
+			 options.port, options.store);
 	while (sigtimedwait(&ends, NULL, &second) < 0)
 		service_look();
-	log_line(LOG_NOTICE, "ends: %u connections are open", service_connections());
+	log_line(LOG_NOTICE, "shutdown begins; %u connections are open", service_connections());
 	drain();
 	log_flush();
 	/* What is still under way is announced nowhere, and removed by the next process. */

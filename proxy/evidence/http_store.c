@@ -101,7 +101,7 @@ remove_nothing(const char *key, char *why)
 static StoreOutcome
 open_nothing(StoreReader **reader, const char *key, int64_t bytes, char *why)
 {
-	snprintf(why, WHY_SIZE, "files are sent on to another server");
+	snprintf(why, WHY_SIZE, "the store is another server, from which files cannot be read");
 	return STORE_GONE;
 }
 

@@ -94,7 +94,7 @@ certificate_credential(struct MHD_Connection *connection, Credential *credential
 	const		gnutls_datum_t *chain;
 	gnutls_session_t session = info == NULL ? NULL : info->tls_session;
 
-	*why = "it has no credentials";
+	*why = "its request has no credentials";
 	if (session == NULL || options.client_ca_file[0] == '\0' ||
 		gnutls_certificate_type_get2(session, GNUTLS_CTYPE_CLIENT) != GNUTLS_CRT_X509)
 		return false;
@@ -122,7 +122,7 @@ sender_credential(struct MHD_Connection *connection, bool certificate_only, Cred
 
 	if (repeated)
 	{
-		*why = "it has several headers Authorization";
+		*why = "its request has several headers Authorization";
 		return false;
 	}
 	if (authorization == NULL || certificate_only)

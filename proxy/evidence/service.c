@@ -294,7 +294,7 @@ static struct MHD_Daemon *
 start_server(char *why)
 {
 	struct MHD_Daemon *server = NULL;
-	const char *reason = "it did not start: the certificate and the key do not belong together, or are no PEM";
+	const char *reason = "the certificate and the key do not belong together, or are not PEM";
 	JsonText	certificate = {0};
 	JsonText	key = {0};
 	JsonText	ca = {0};
@@ -333,7 +333,7 @@ start_server(char *why)
 		explicit_bzero((char *) key.bytes, key.len);
 	arena_free(&arena);
 	if (server == NULL)
-		snprintf(why, WHY_SIZE, "the server for TLS: %s", reason);
+		snprintf(why, WHY_SIZE, "cannot start the HTTPS server: %s", reason);
 	return server;
 }
 
@@ -389,14 +389,14 @@ replace_server(void)
 	/* Both listen for a moment. */
 	if (fresh == NULL)
 	{
-		log_line(LOG_ERROR, "the certificates that changed cannot be used: %s", why);
+		log_line(LOG_ERROR, "cannot use the changed certificates: %s", why);
 		return;
 	}
 	MHD_quiesce_daemon(service.current);
 	service.old[service.old_count++] = service.current;
 	service.current = fresh;
 	service.outdated = false;
-	log_line(LOG_NOTICE, "the certificates that changed are in use");
+	log_line(LOG_NOTICE, "the changed certificates are in use");
 }
 
 void

@@ -163,7 +163,7 @@ static void
 store_failed(Request *request, StoreOutcome outcome, const char *why)
 {
 	log_line(LOG_ERROR, "%s: %s", request->entry.key, why);
-	fail(request, status_of(outcome), outcome == STORE_FULL ? "there is no room for the file" :
+	fail(request, status_of(outcome), outcome == STORE_FULL ? "the store has no room for the file" :
 		 "the file cannot be stored now");
 }
 
@@ -185,7 +185,7 @@ open_writer(Request *request, int64_t bytes)
 	request->has_entry = true;
 	if (!store_key_valid(request->entry.key))
 	{
-		fail(request, 500, "the file has no valid place");
+		fail(request, 500, "the database gave the file an invalid key");
 		return 500;
 	}
 	outcome = store->open(&request->writer, &file, why);

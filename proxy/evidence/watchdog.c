@@ -123,11 +123,11 @@ fault(const Peer *peer, uint64_t now)
 	if (peer->excused_at != 0)
 		return NULL;
 	if (!peer->transfers)
-		return taken > (uint64_t) options.head_timeout * 1000 ? "the head of its request did not come in time" : NULL;
+		return taken > (uint64_t) options.head_timeout * 1000 ? "the head of a request did not arrive in time" : NULL;
 	if (taken > (uint64_t) options.upload_timeout * 1000)
-		return "it took longer than --upload-timeout";
+		return "a transfer took longer than --upload-timeout";
 	if (taken > RATE_MS && peer->bytes * 1000 / taken < options.min_rate)
-		return "it was slower than --min-rate";
+		return "a transfer was slower than --min-rate";
 	return NULL;
 }
 
@@ -153,5 +153,5 @@ watchdog_look(void)
 	}
 	pthread_mutex_unlock(&lock);
 	if (count > 0)
-		log_line(LOG_WARNING, "%d connections were cut: %s", count, last);
+		log_line(LOG_WARNING, "%d connections were closed: %s", count, last);
 }

@@ -254,7 +254,7 @@ read_in(Connection *connection)
 		if (nghttp2_session_mem_recv(connection->session, (const uint8_t *) bytes, (size_t) len) < 0)
 			connection_break(connection, "its client broke the rules of HTTP/2");
 		else if (nghttp2_session_get_outbound_queue_size(connection->session) > QUEUED_FRAMES)
-			connection_break(connection, "its client does not read what it causes");
+			connection_break(connection, "its client does not read the frames that it causes");
 	}
 	/* OpenSSL has more, of which the descriptor tells nothing. */
 	if (!connection->broken)

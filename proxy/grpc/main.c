@@ -231,7 +231,7 @@ drain(void *state)
 		return;
 	}
 	if (calls_counts().open > 0)
-		log_line(LOG_WARNING, "%zu calls are cut by the shutdown", calls_counts().open);
+		log_line(LOG_WARNING, "the shutdown ends %zu open calls", calls_counts().open);
 	connections_close();
 	log_line(LOG_NOTICE, "shutdown is complete");
 	http_server_exit();

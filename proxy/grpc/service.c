@@ -66,7 +66,7 @@ read_credential(Work *work, Stream *stream)
 {
 	Arena	   *arena = stream_arena(stream);
 	const char *authorization = stream_header(stream, "authorization");
-	const char *why = "it has no credentials";
+	const char *why = "its call has no credentials";
 	bool		spaced;
 
 	if (authorization != NULL)

@@ -33,7 +33,7 @@ static const SqlStatus sql_statuses[] = {
 	{"54000", STATUS_RESOURCE_EXHAUSTED, 0, "it takes more memory or work than its size allows"},
 	{"55000", STATUS_UNAVAILABLE, STATUS_RETRY_MS, "a dump is being restored, please try again"},
 	{"55P03", STATUS_ABORTED, STATUS_RETRY_MS, "the operation waited too long for another one, please try again"},
-	{"57014", STATUS_DEADLINE_EXCEEDED, 0, "it was not stored in time"},
+	{"57014", STATUS_DEADLINE_EXCEEDED, 0, "the message was not stored in time"},
 	{"53", STATUS_UNAVAILABLE, STATUS_RETRY_MS, "the database is out of resources, please try again"},
 	{"57", STATUS_UNAVAILABLE, STATUS_RETRY_MS, "the database is restarting, please try again"},
 	{"3F000", STATUS_UNAVAILABLE, STATUS_RETRY_MS, "the database does not have the extension kube_reports"},
@@ -47,9 +47,9 @@ static const SqlStatus sql_statuses[] = {
 static const CallStatus outcome_statuses[] = {
 	[PG_LOST] = {STATUS_UNAVAILABLE, "the connection to the database was lost, please try again", NULL, 0,
 	STATUS_RETRY_MS},
-	[PG_EXPIRED] = {STATUS_DEADLINE_EXCEEDED, "it was not stored in time", NULL, 0, 0},
-	[PG_AWAY] = {STATUS_UNAVAILABLE, "the database is away, please try again", NULL, 0, STATUS_RETRY_MS},
-	[PG_BUSY] = {STATUS_RESOURCE_EXHAUSTED, "too much waits for the database, please try again", NULL, 0,
+	[PG_EXPIRED] = {STATUS_DEADLINE_EXCEEDED, "the message was not stored in time", NULL, 0, 0},
+	[PG_AWAY] = {STATUS_UNAVAILABLE, "the database cannot be reached, please try again", NULL, 0, STATUS_RETRY_MS},
+	[PG_BUSY] = {STATUS_RESOURCE_EXHAUSTED, "too many calls wait for the database, please try again", NULL, 0,
 	STATUS_RETRY_MS},
 };
 

@@ -1,9 +1,9 @@
 -- files.sql
 --	  Files of evidence: received, announced, found, rotated, removed.
 --
--- kube-reports-evidence calls the functions api_evidence_*.  A file is announced in one transaction, when all of it
--- is stored: until then only evidence_body knows of it.  Each file has a key of its own, so that two uploads of one
--- name never write to the same file.
+-- kube-reports-evidence calls the functions api_evidence_*.  A file is announced (shown in the view) in one
+-- transaction, when the whole file is stored: until then only evidence_body has a row for it.  Each file has a key of
+-- its own, so that two uploads of one name never write to the same file.
 --
 -- Locks: the store, then the rows of the cluster's senders, as in forward/ingest.sql: one file of a cluster is
 -- announced at a time.
@@ -16,7 +16,7 @@ CREATE VIEW kube_reports.evidence WITH (security_barrier) AS
 		OR f.cluster_id IN (SELECT n.cluster_id FROM kube_reports_internal.caller_namespace n WHERE n.namespace = '');
 COMMENT ON VIEW kube_reports.evidence
 	IS 'the stored files of scans: index counts the runs of a scan; sha256 and bytes of the file as it was sent, in '
-		'encoding (empty or bzip2); uri: where it is. Readers see it like reports of cluster scope';
+		'encoding (empty or bzip2); uri: the place of the file. Readers see it like reports of cluster scope';
 
 CREATE FUNCTION kube_reports_internal.require_evidence(caller kube_reports_internal.caller) RETURNS void
 LANGUAGE plpgsql STABLE
@@ -34,7 +34,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.require_evidence(kube_reports_internal.caller)
-	IS 'nothing, if a caller may store and announce evidence. Raises 42501 otherwise';
+	IS 'raises 42501 unless the caller may store and announce evidence';
 
 CREATE FUNCTION kube_reports_internal.evidence_held(cluster_id integer) RETURNS boolean
 LANGUAGE sql STABLE
@@ -116,9 +116,10 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_evidence_begin(text, text, text, integer, text, text, text, bigint,
 	integer, kube_reports_internal.caller)
-	IS 'where the file of a sender goes, which proved a credential: scan null: that of the sender''s name; index null: '
-		'api_evidence_commit() chooses; bytes: as announced, or 0; lifetime: seconds after which a file that was not '
-		'announced is removed. code 200, or that of the refusal with a message. Raises 42501';
+	IS 'begins an upload for the sender that proved a credential, and gives the key of the file. scan null: the name '
+		'of the sender; index null: api_evidence_commit() chooses it; bytes: the announced size, or 0; lifetime: '
+		'seconds after which a file that was not announced is removed. code: 200, or that of a refusal with a '
+		'message. Raises 42501';
 
 CREATE FUNCTION kube_reports_internal.evidence_index(cluster_id integer, scan text, name text, sha256 bytea)
 	RETURNS integer
@@ -133,7 +134,7 @@ AS $$
 $$;
 COMMENT ON FUNCTION kube_reports_internal.evidence_index(integer, text, text, bytea)
 	IS 'the index of a file that came without one: the highest of the scan, or the next one when the highest has '
-		'another file of that name: a run of a scan sends each name once';
+		'another file of that name, because a run of a scan sends each name once';
 
 CREATE FUNCTION kube_reports_internal.rotate_evidence(cluster_id integer, scan text) RETURNS bigint
 LANGUAGE sql VOLATILE
@@ -160,7 +161,7 @@ AS $$
 $$;
 COMMENT ON FUNCTION kube_reports_internal.rotate_evidence(integer, text)
 	IS 'keeps the newest indexes of a scan, by the time of their newest file, as many as evidence_rotation says (0: '
-		'all); the files of the others are to be removed. Returns how many these are';
+		'all), and marks the files of the others for removal. Returns the number of these files';
 
 CREATE FUNCTION kube_reports_internal.api_evidence_commit(kind text, credential text, id uuid, scan text,
 	index integer, name text, encoding text, provider text, sha256 text, bytes bigint,
@@ -232,9 +233,9 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_evidence_commit(text, text, uuid, text, integer, text, text, text, text,
 	bigint, kube_reports_internal.caller)
-	IS 'announces a file that is stored, by the id and the scan of api_evidence_begin(), in place of an earlier one of '
-		'its name; code 201, 200 when the same file was there already, or that of the refusal with a message. Then '
-		'rotates the scan. Raises 42501';
+	IS 'announces a stored file, by the id and the scan of api_evidence_begin(); it replaces an earlier file of its '
+		'name. Then rotates the scan. code: 201; 200 when the same file was there already; or that of a refusal with a '
+		'message. Raises 42501';
 
 CREATE FUNCTION kube_reports_internal.api_evidence_find(kind text, credential text, cluster uuid, scan text,
 	index integer, name text, caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
@@ -258,7 +259,7 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_evidence_find(text, text, uuid, text, integer, text,
 	kube_reports_internal.caller)
-	IS 'a file of the cluster of a credential; code 404: there is none, also when cluster is another one; 401: the '
+	IS 'a file of the cluster of a credential. code 404: there is no such file, or cluster is another one; 401: the '
 		'credential is unknown. Raises 42501';
 
 CREATE FUNCTION kube_reports_internal.api_evidence_removals(place text,
@@ -288,7 +289,7 @@ BEGIN
 	)
 	INSERT INTO kube_reports_internal.evidence_body (id, cluster_id, place, key, bytes, remove_after)
 		SELECT g.body, g.cluster_id, g.place, g.key, 0, now() FROM gone g;
-	-- From now on nobody can announce it.
+	-- From now on these files cannot be announced.
 	RETURN QUERY UPDATE kube_reports_internal.evidence_body b SET cluster_id = 0, bytes = 0
 		WHERE b.id IN (SELECT d.id FROM kube_reports_internal.evidence_body d
 			WHERE d.place = api_evidence_removals.place AND d.remove_after <= now()
@@ -297,8 +298,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_evidence_removals(text, kube_reports_internal.caller)
-	IS 'the keys of files at a place that are to be removed, at most 1000, among them those older than '
-		'evidence_retention, which are no longer announced then. Raises 42501';
+	IS 'the keys of files at a place that are to be removed, at most 1000. Files older than evidence_retention are no '
+		'longer announced, and are among them. Raises 42501';
 
 CREATE FUNCTION kube_reports_internal.api_evidence_removed(place text, ids uuid[],
 	caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller()) RETURNS void
@@ -331,5 +332,5 @@ AS $$
 	SELECT count(*) FROM gone
 $$;
 COMMENT ON FUNCTION kube_reports_internal.leave_evidence(integer)
-	IS 'gives up the files of a cluster that is being removed, at most 1000; returns how many. While writes of the '
-		'cluster are held, the files stay: another database announces them';
+	IS 'gives up the files of a cluster that is being removed, at most 1000, and returns their number. While writes of '
+		'the cluster are held, the files stay in the store: another database announces them';

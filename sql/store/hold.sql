@@ -17,12 +17,12 @@ BEGIN
 	IF held IS NOT NULL THEN
 		RAISE EXCEPTION 'writes of cluster % are held', held
 			USING ERRCODE = 'lock_not_available', DETAIL = 'The cluster is moving to another database.',
-				HINT = format('If it is not, let them go on: SELECT kube_reports.release_writes(%L)', held);
+				HINT = format('If it does not move, allow writes again: SELECT kube_reports.release_writes(%L)', held);
 	END IF;
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.require_unheld(integer)
-	IS 'nothing, unless writes of the lane are held. Raises 55P03 then, which the API answers with 503';
+	IS 'raises 55P03 if writes of the lane are held; the API answers that with 503';
 
 CREATE FUNCTION kube_reports.hold_writes(cluster uuid) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -39,7 +39,7 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports.hold_writes(uuid)
 	IS 'refuses every write of a cluster until release_writes(): the API answers 503 with Retry-After, SQL gets 55P03. '
-		'Reads and watches go on, and other clusters are not concerned. Raises 42704 for an unknown cluster';
+		'Reads and watches go on, and so do writes of other clusters. Raises 42704 for an unknown cluster';
 
 CREATE FUNCTION kube_reports.release_writes(cluster uuid) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -52,5 +52,5 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.release_writes(uuid)
-	IS 'lets a cluster be written again after hold_writes(). Do not call it after the cluster was received by another '
-		'database: both would then give versions. Raises 42704 for an unknown cluster';
+	IS 'allows writes of a cluster again after hold_writes(). Do not call it after another database has received the '
+		'cluster: both would then give the same versions. Raises 42704 for an unknown cluster';

@@ -152,7 +152,7 @@ BEGIN
 	IF missing IS NOT NULL THEN
 		RAISE EXCEPTION 'these types are not registered here: %', missing
 			USING ERRCODE = 'undefined_object',
-				HINT = 'Register them with kube_reports.register_crd(), as they are there.';
+				HINT = 'Register them with kube_reports.register_crd(), as in the database that sent the cluster.';
 	END IF;
 
 	-- No writer draws a number meanwhile.
@@ -275,7 +275,7 @@ SET datestyle = 'ISO, MDY'
 RETURN ARRAY(SELECT DISTINCT date_trunc('month', (a.r).at, 'UTC')
 	FROM (SELECT a.content::kube_reports_internal.report_change AS r FROM kube_reports.arriving_row a
 		WHERE a.relation = 'kube_reports_internal.report_change' OFFSET 0) a);
-COMMENT ON FUNCTION kube_reports_internal.arriving_months() IS 'the months of history that arrives';
+COMMENT ON FUNCTION kube_reports_internal.arriving_months() IS 'the months of the history that arrives';
 
 -- The procedure commits: it can neither be SECURITY DEFINER nor have a SET clause.  So functions do the work.
 CREATE PROCEDURE kube_reports.receive_cluster()
@@ -305,8 +305,8 @@ BEGIN
 	COMMIT;
 	TRUNCATE kube_reports.arriving_row, kube_reports_internal.arriving_subject;
 	COMMIT;
-	RAISE NOTICE 'cluster % is here', plan OPERATOR(pg_catalog.->>) 'cluster'
-		USING HINT = 'Now grant_proxy lets a role of its proxies serve it.';
+	RAISE NOTICE 'cluster % has been received', plan OPERATOR(pg_catalog.->>) 'cluster'
+		USING HINT = 'Call grant_proxy() for the role of its proxies.';
 END
 $$;
 COMMENT ON PROCEDURE kube_reports.receive_cluster()

@@ -4,7 +4,7 @@
 -- One query reads everything in one snapshot, while writes of the cluster are
 -- held.  COPY streams it: the planner inlines send_cluster(), so that nothing
 -- is kept.  A row is the text form of its table's type.  receive_cluster()
--- gives new ids to what has a number of this store.
+-- gives new ids to rows whose ids are numbers of this store.
 
 CREATE FUNCTION kube_reports_internal.begin_sending(cluster uuid) RETURNS jsonb
 LANGUAGE plpgsql STABLE
@@ -34,8 +34,8 @@ BEGIN
 	IF waiting IS NOT NULL THEN
 		RAISE EXCEPTION 'work of cluster % waits: %', cluster, waiting
 			USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = 'The view kube_reports.pending shows it.',
-				HINT = 'A proxy''s upkeep does it in seconds; or repeat SELECT kube_reports.maintain() while that is '
-					'true.';
+				HINT = 'The upkeep of a proxy finishes the work in seconds; or repeat SELECT kube_reports.maintain() '
+					'while it returns true.';
 	END IF;
 	RETURN jsonb_build_object('version', kube_reports_internal.script_version(), 'cluster', cluster,
 		'newest', (SELECT s.last_value FROM kube_reports_internal.version_seq s),
@@ -50,8 +50,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.begin_sending(uuid)
-	IS 'what the receiver of a cluster must know first. Raises 42704 for an unknown cluster, 55000 unless its writes '
-		'are held and none of its work waits';
+	IS 'the first row of a sent cluster: its version, numbers and types. Raises 42704 for an unknown cluster, 55000 '
+		'unless its writes are held and none of its work waits';
 
 CREATE FUNCTION kube_reports.send_cluster(cluster uuid) RETURNS TABLE (relation text, content text)
 LANGUAGE sql STABLE
@@ -161,7 +161,6 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION kube_reports.send_cluster(uuid)
 	IS 'everything of a cluster as rows of arriving_row, for COPY to another database: reports, the log, results, '
-		'history, counts, options, webhooks, senders, metadata of evidence. Rights of readers and of proxies'' '
-		'roles stay: these are roles '
-		'of this server. Raises 42704 for an unknown cluster, 55000 before hold_writes() and while work of the '
-		'cluster waits';
+		'history, counts, options, webhooks, senders, metadata of evidence. Rights of readers and of roles of proxies '
+		'do not move, because roles belong to a server. Raises 42704 for an unknown cluster, 55000 before '
+		'hold_writes() and while work of the cluster waits';
