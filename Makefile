@@ -379,7 +379,9 @@ FUZZ_BUILD = regress/fuzz/build
 FUZZ_MAIN = $(FUZZ_BUILD)/replay.o
 FUZZ_PROGRAMS = $(patsubst regress/fuzz/%.c,$(FUZZ_BUILD)/%,$(wildcard regress/fuzz/*_fuzz.c))
 FUZZ_ENGINE = $(patsubst extension/%.c,$(FUZZ_BUILD)/%.o,$(ENGINE))
-FUZZ_COMPILE = $(CC) $(WARNINGS) $(FUZZ_CFLAGS) -D_GNU_SOURCE -Iextension -Iproxy
+FUZZ_COMPILE = $(CC) $(WARNINGS) $(FUZZ_CFLAGS) -D_GNU_SOURCE -Iextension -Iproxy -Iproxy/build/proto \
+	$(shell pkg-config --cflags-only-I libpq)
+FUZZ_MESSAGES = $(patsubst %,$(FUZZ_BUILD)/%.pb-c.o,forward compliance)
 
 .PHONY: fuzz
 fuzz: $(FUZZ_PROGRAMS)
@@ -395,6 +397,12 @@ $(FUZZ_BUILD)/engine/%.o: extension/engine/%.c $(FUZZ_BUILD)/flags
 $(FUZZ_BUILD)/%.o: regress/fuzz/%.c $(FUZZ_BUILD)/flags
 	$(FUZZ_COMPILE) -MMD -MP -c -o $@ $<
 
+$(FUZZ_BUILD)/%.pb-c.o: proxy/build/proto/%.pb-c.c $(FUZZ_BUILD)/flags
+	$(FUZZ_COMPILE) -MMD -MP -c -o $@ $<
+
+$(FUZZ_BUILD)/message_fuzz.o: $(patsubst $(FUZZ_BUILD)/%.o,proxy/build/proto/%.h,$(FUZZ_MESSAGES))
+$(FUZZ_BUILD)/message_fuzz: $(FUZZ_MESSAGES)
+
 $(FUZZ_BUILD)/engine.a: $(FUZZ_ENGINE)
 	rm -f $@
 	ar rcs $@ $^
@@ -402,7 +410,7 @@ $(FUZZ_BUILD)/engine.a: $(FUZZ_ENGINE)
 # The map names the members of the archive that the target uses: .ci/fuzz-run tells its sources by it.
 $(FUZZ_BUILD)/%_fuzz: $(FUZZ_BUILD)/%_fuzz.o $(FUZZ_BUILD)/limits.o $(FUZZ_MAIN) $(FUZZ_BUILD)/engine.a
 	$(CC) $(FUZZ_CFLAGS) $(FUZZ_LDFLAGS) -o $@ $^ -Wl,-Map=$@.map -Wl,--wrap=LLVMFuzzerTestOneInput -Wl,--as-needed \
-		-lpcre2-8 -ljansson -lyaml -lz -llz4 -lssl -lcrypto -lm
+		-lpcre2-8 -ljansson -lyaml -lz -llz4 -lssl -lcrypto -lprotobuf-c -lm
 
 .SECONDARY:
 -include $(wildcard $(FUZZ_BUILD)/*.d) $(FUZZ_ENGINE:.o=.d)

@@ -11,10 +11,9 @@
 #ifndef EVIDENCE_LEDGER_H
 #define EVIDENCE_LEDGER_H
 
+#include "evidence/file_name.h"
 #include "evidence/store.h"
 
-#define ID_SIZE 37
-#define NAME_SIZE 256
 #define URI_SIZE 1024
 #define DIGEST_SIZE 65			/* SHA-256 in hexadecimal */
 #define MESSAGE_SIZE 256
@@ -24,16 +23,6 @@ typedef struct Credential
 	const char *kind;			/* token or certificate, a literal */
 	char		text[NAME_SIZE];	/* SHA-256 of the token, or the common name */
 } Credential;
-
-/* A file as a request names it. */
-typedef struct FileName
-{
-	char		cluster[ID_SIZE];	/* "": that of the credential */
-	char		scan[NAME_SIZE];	/* "": as the database chooses */
-	int			index;			/* -1: as the database chooses */
-	char		report[NAME_SIZE];
-	const char *encoding;		/* "" or bzip2, a literal */
-} FileName;
 
 /* An upload that has begun. */
 typedef struct Entry

@@ -29,6 +29,7 @@
 #include "base/sockets.h"
 #include "base/watched_file.h"
 #include "evidence/answer.h"
+#include "evidence/file_name.h"
 #include "evidence/options.h"
 #include "evidence/request.h"
 #include "evidence/sender.h"
@@ -74,64 +75,6 @@ request_refuse(struct MHD_Connection *connection, Request *request, unsigned sta
 
 /* ---------- routes ---------- */
 
-/* Reads a number of at most nine digits; -1 when it is none. */
-static int
-read_index(const char *text)
-{
-	size_t		len = strlen(text);
-
-	if (len == 0 || len > 9 || strspn(text, "0123456789") != len || (len > 1 && text[0] == '0'))
-		return -1;
-	return (int) strtol(text, NULL, 10);
-}
-
-static bool
-is_uuid(const char *text)
-{
-	for (int i = 0; i < 36; i++)
-	{
-		bool		dash = i == 8 || i == 13 || i == 18 || i == 23;
-
-		if (dash ? text[i] != '-' : strchr("0123456789abcdef", text[i]) == NULL || text[i] == '\0')
-			return false;
-	}
-	return text[36] == '\0';
-}
-
-/* Splits the path behind PREFIX: [CLUSTER/]SCAN/INDEX/REPORT; false when it has another form. */
-static bool
-read_path(const char *path, bool with_cluster, FileName *name)
-{
-	const char *parts[4];
-	size_t		lens[4];
-	size_t		count = 0;
-	char		index[16];
-
-	for (const char *part = path; count < 4; part += lens[count - 1] + 1)
-	{
-		parts[count] = part;
-		lens[count] = strcspn(part, "/");
-		if (lens[count] == 0 || lens[count] >= NAME_SIZE)
-			return false;
-		count++;
-		if (part[lens[count - 1]] == '\0')
-			break;
-		if (count == 4)
-			return false;
-	}
-	if (count == 4 && (!with_cluster || lens[0] != ID_SIZE - 1))
-		return false;
-	if (count < 3 || lens[count - 2] >= sizeof(index))
-		return false;
-	if (count == 4)
-		snprintf(name->cluster, sizeof(name->cluster), "%.*s", (int) lens[0], parts[0]);
-	snprintf(name->scan, sizeof(name->scan), "%.*s", (int) lens[count - 3], parts[count - 3]);
-	snprintf(index, sizeof(index), "%.*s", (int) lens[count - 2], parts[count - 2]);
-	snprintf(name->report, sizeof(name->report), "%s", parts[count - 1]);
-	name->index = read_index(index);
-	return name->index >= 0 && (count == 3 || is_uuid(name->cluster));
-}
-
 /* The protocol of the result server: the name in a header; scan and index in the query, if anywhere. */
 static enum MHD_Result
 post(struct MHD_Connection *connection, Request *request)
@@ -146,7 +89,7 @@ post(struct MHD_Connection *connection, Request *request)
 							  "the header X-Report-Name must have the name of the report, once");
 	if (scan != NULL && (scan[0] == '\0' || strlen(scan) >= sizeof(request->name.scan)))
 		return request_refuse(connection, request, 400, "the name of the scan is wrong");
-	request->name.index = index == NULL ? -1 : read_index(index);
+	request->name.index = index == NULL ? -1 : file_name_index(index);
 	if (index != NULL && request->name.index < 0)
 		return request_refuse(connection, request, 400, "the index must be a number of at most nine digits");
 	snprintf(request->name.report, sizeof(request->name.report), "%s", report);
@@ -182,7 +125,7 @@ route(struct MHD_Connection *connection, Request *request, const char *url, cons
 		request->status = 405;
 		return answer_not_allowed(connection, "GET, PUT");
 	}
-	if (!read_path(url + sizeof(PREFIX) - 1, get, &request->name))
+	if (!file_name_read(url + sizeof(PREFIX) - 1, get, &request->name))
 		return request_refuse(connection, request, 404, get ? "the path must be " PREFIX "[CLUSTER/]SCAN/INDEX/REPORT" :
 							  "the path must be " PREFIX "SCAN/INDEX/REPORT");
 	return get ? download(connection, request) : upload_begin(connection, request, false);

@@ -150,16 +150,21 @@ good_items(Arena *arena, JsonText items)
 	JsonError	error;
 	JsonNode   *array = json_parse(arena, text.bytes, text.len, NULL, NULL, &error);
 	StrBuf		buf;
+	size_t		count = array == NULL ? 0 : array->u.array.count;
+	bool	   *left_out = arena_alloc0(arena, count);
 	bool		first = true;
 
-	strbuf_init(&buf, arena);
-	for (size_t i = 0; array != NULL && i < array->u.array.count; i++)
+	for (size_t n = 0; n < delivery.refused->u.array.count; n++)
 	{
-		bool		left_out = false;
+		int64_t		place = delivery.refused->u.array.items[n]->u.integer;
 
-		for (size_t n = 0; n < delivery.refused->u.array.count; n++)
-			left_out = left_out || delivery.refused->u.array.items[n]->u.integer == (int64_t) i;
-		if (left_out)
+		if (place >= 0 && place < (int64_t) count)
+			left_out[place] = true;
+	}
+	strbuf_init(&buf, arena);
+	for (size_t i = 0; i < count; i++)
+	{
+		if (left_out[i])
 			continue;
 		if (!first)
 			strbuf_putc(&buf, ',');
