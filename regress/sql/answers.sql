@@ -154,6 +154,17 @@ SELECT count(*), sum(results) FROM kube_reports.reports_with_score(8.0, '{}', 10
 SELECT report FROM kube_reports.reports_with_score(8.0, '{}', 2, (SELECT max(place) FROM
 	kube_reports.reports_with_score(8.0, '{}', 3)));
 UPDATE kube_reports_internal.result SET score = 5 WHERE score = 9.5;
+-- Not so many are high, but the first reports fill the page: what is read does not grow with those that follow.
+UPDATE kube_reports_internal.result SET score = 9.5 WHERE score = 5 AND criterion IN (SELECT k.id
+	FROM kube_reports_internal.criterion k WHERE k.policy IN ('CVE-5', 'CVE-6', 'CVE-7', 'CVE-8'));
+VACUUM kube_reports_internal.result;
+:flush
+:mark
+SELECT count(*), sum(results) FROM kube_reports.reports_with_score(8.0);
+:flush
+SELECT r.way, r.rows - b.rows < (SELECT count(*) FROM kube_reports_internal.result s WHERE s.score >= 8) AS not_all
+	FROM pg_temp.read r JOIN before b USING (way) WHERE r.rows > b.rows + 4 ORDER BY 1;
+UPDATE kube_reports_internal.result SET score = 5 WHERE score = 9.5;
 -- Every reader can see it in the plan of a query over a view.
 ANALYZE kube_reports_internal.result;
 CREATE FUNCTION pg_temp.walked(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$

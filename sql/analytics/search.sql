@@ -235,14 +235,23 @@ DECLARE
 	scored		text := kube_reports_internal.count_conditions(wanted) || ' AND '
 		|| CASE WHEN wanted.scope_clusters = '{}' OR wanted.namespaces IS NOT NULL
 		THEN kube_reports_internal.score_conditions(wanted) ELSE kube_reports_internal.score_range(wanted) END;
-	few			boolean;
+	few			boolean := true;
 BEGIN
 	PERFORM kube_reports_internal.check_rows(max_rows);
 	-- Count instead of estimating: few results are found by their score and sorted; among many, a walk in the order of
 	-- the index result_report_score soon meets the first reports.  Each of the two statements fits one index only:
 	-- OFFSET keeps the order of reports out of the first, way keeps the other index out of the second.
-	EXECUTE 'SELECT count(*) <= 20000 FROM (SELECT FROM kube_reports_internal.result r WHERE ' || scored
-		|| ' LIMIT 20001) r' INTO few USING wanted;
+	-- If the first scored results fill the page, then walk, however few there are: the sort costs more with each of
+	-- them.  In single namespaces the first results of the whole store say nothing.
+	IF wanted.scope_clusters IS DISTINCT FROM '{}' AND wanted.namespaces IS NULL THEN
+		EXECUTE 'SELECT count(*) < $2 FROM (SELECT r.origin FROM (SELECT r.* FROM kube_reports_internal.result r
+				WHERE r.score > 0 AND r.origin > $3 ORDER BY r.origin LIMIT least(40 * $2, 20000)) r
+			WHERE ' || scored || ' GROUP BY r.origin LIMIT $2) r' INTO few USING wanted, max_rows, coalesce(after, 0);
+	END IF;
+	IF few THEN
+		EXECUTE 'SELECT count(*) <= 20000 FROM (SELECT FROM kube_reports_internal.result r WHERE ' || scored
+			|| ' LIMIT 20001) r' INTO few USING wanted;
+	END IF;
 	wanted.way := 'counts';
 	RETURN QUERY EXECUTE
 		'SELECT c.uid, c.name, t."group", t.plural, g.namespace, g.name, n.results, nullif(n.score, 0), n.origin
