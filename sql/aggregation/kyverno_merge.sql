@@ -111,7 +111,7 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.merge_groups(uuid, kube_reports_internal.aggregation, "char",
 	text[], text[], text[])
-	IS 'takes groups of one stage and scope from the queue and merges them, or finds what there is to merge; the '
+	IS 'takes groups of one stage and scope from the queue and merges them, or finds the next groups to merge; the '
 		'caller holds the aggregation lock';
 
 CREATE FUNCTION kube_reports_internal.subject_of(owner kube_reports.report, namespace text) RETURNS kube_reports.report
@@ -119,7 +119,7 @@ LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN CASE WHEN namespace = '' THEN owner
 	ELSE (left(owner::text, -1) || ',"namespace":' || to_json(namespace) || '}')::kube_reports.report END;
 COMMENT ON FUNCTION kube_reports_internal.subject_of(kube_reports.report, text)
-	IS 'what a report is about: the first owner of it, as first_owner() gives that, in the report''s namespace';
+	IS 'the resource of a report: its first owner, as first_owner() returns it, in the report''s namespace';
 
 CREATE FUNCTION kube_reports_internal.new_report(type_id integer, namespace text, name text, labels text,
 	owner kube_reports.report, scope kube_reports.report, content text)
@@ -153,7 +153,7 @@ BEGIN ATOMIC
 					AND w.after = k.after OFFSET 0) w));
 END;
 COMMENT ON FUNCTION kube_reports_internal.take_groups(integer, "char", text[], text[], text[])
-	IS 'removes steps of groups from the queue, with all their rows; what is queued afterwards is merged again';
+	IS 'removes steps of groups from the queue, with all their rows; rows that are queued later cause another merge';
 
 CREATE FUNCTION kube_reports_internal.lock_types(cluster_id integer, types integer[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -364,7 +364,7 @@ CREATE FUNCTION kube_reports_internal.merge_max_bytes() RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN 3000000;
 COMMENT ON FUNCTION kube_reports_internal.merge_max_bytes()
-	IS 'how large a document a merge writes at most: what the API accepts by default, less some room for metadata';
+	IS 'the size of the largest document that a merge writes: the limit of the API, less some room for metadata';
 
 CREATE FUNCTION kube_reports_internal.merge_limit() RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE

@@ -19,8 +19,8 @@ AS $$
 	WHERE c.uid = $1 AND a.follow_policies
 $$;
 COMMENT ON FUNCTION kube_reports_internal.policy_set_version(uuid)
-	IS 'another one whenever the active policies of a cluster change; null where proxies are not to tell them, or '
-		'nobody has';
+	IS 'a value that changes whenever the active policies of a cluster change; null when proxies may not store '
+		'policies, or no proxy has stored any';
 
 CREATE FUNCTION kube_reports_internal.api_tell_policies(cluster uuid, policies text,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller()) RETURNS bigint
@@ -37,8 +37,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_tell_policies(uuid, text, kube_reports_internal.caller)
-	IS 'set_active_policies() by a proxy; returns the version of what is stored then, for api_may_merge(), and -1 '
-		'where proxies are not to tell';
+	IS 'set_active_policies() for a proxy; returns the version of the stored policies, for api_may_merge(), and -1 '
+		'when proxies may not store policies';
 
 CREATE FUNCTION kube_reports_internal.api_may_merge(cluster uuid, told bigint,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller()) RETURNS boolean
@@ -61,6 +61,6 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_may_merge(uuid, bigint, kube_reports_internal.caller)
-	IS 'whether a proxy may merge by the active policies that are stored, until its transaction ends; told: the '
-		'version that api_tell_policies() gave for what it knows now; 0: it has nobody to ask, and any will do; null: '
-		'it knows nothing';
+	IS 'whether a proxy may merge by the stored active policies, until its transaction ends. told: the version that '
+		'api_tell_policies() returned for the policies that the proxy knows now; 0: the proxy has no kube-apiserver, '
+		'and any version will do; null: the proxy does not know the policies';

@@ -64,8 +64,8 @@ BEGIN ATOMIC
 		AND c.found::jsonb <> '{}';
 END;
 COMMENT ON FUNCTION kube_reports_internal.wrong_summaries()
-	IS 'reports whose summary is not what their results make, among the types of set_summaries(); a member that is '
-		'left out counts as 0';
+	IS 'reports whose summary differs from the counts of their results, among the types of set_summaries(); a missing '
+		'member counts as 0';
 
 ---- options ----
 
@@ -81,7 +81,7 @@ CREATE FUNCTION kube_reports_internal.present_form(options kube_reports_internal
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN (options)."group" || '/' || (options).policy_reports;
 COMMENT ON FUNCTION kube_reports_internal.present_form(kube_reports_internal.aggregation)
-	IS 'what the policy reports are that are merged by these options: see the column forms';
+	IS 'the form of the policy reports that these options produce: see the column forms';
 
 -- Counts the reports that delete_former() and merge_namespace() will find.
 CREATE FUNCTION kube_reports_internal.count_former(options kube_reports_internal.aggregation) RETURNS bigint
@@ -226,7 +226,8 @@ BEGIN ATOMIC
 				OR kube_reports_internal.label_value(old_labels, 'audit.kyverno.io/report.aggregate') IS NOT NULL);
 END;
 COMMENT ON FUNCTION kube_reports_internal.aggregation_groups(integer, integer, text[], text[], kube_reports.report)
-	IS 'what is to be merged because of a report: labels and metadata as they are (null: it is gone), and as they were';
+	IS 'the groups to merge because of a report: by its present labels and metadata (null: the report is gone), and by '
+		'those before';
 
 CREATE FUNCTION kube_reports_internal.queue_aggregation(lane integer, after_version bigint) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
@@ -259,8 +260,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.queue_aggregation(integer, bigint)
-	IS 'to be called by whoever has logged changes of a lane whose cluster is aggregated, in the same transaction; '
-		'returns the last version looked at';
+	IS 'queues the groups that changes of a lane concern. A function that has logged changes of a lane whose cluster '
+		'is aggregated calls it, in the same transaction; returns the last version looked at';
 
 CREATE FUNCTION kube_reports_internal.queue_everything(cluster_id integer) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -379,8 +380,9 @@ BEGIN
 		WHERE a.cluster_id = queue_for_policies.cluster_id AND a.policy_reports = 'policy';
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.queue_for_policies(integer) IS 'has merged again what active policies make '
-		'something else of: what has results of others, or all of it where it is made of what is still there';
+COMMENT ON FUNCTION kube_reports_internal.queue_for_policies(integer)
+	IS 'queues the groups that a change of the active policies concerns: those with results of policies that are not '
+		'active, or all groups when their reports are made of the remaining ones';
 
 CREATE FUNCTION kube_reports.set_active_policies(cluster uuid, policies jsonb) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
@@ -498,8 +500,8 @@ BEGIN ATOMIC
 			LIMIT (SELECT CASE f.stage WHEN 'p' THEN 1 ELSE max_groups END FROM first f)) s;
 END;
 COMMENT ON FUNCTION kube_reports_internal.due_groups(integer, timestamptz, integer)
-	IS 'what is to be merged next in a cluster, of what was queued until then: groups of one stage and scope, the '
-		'oldest first; nulls: nothing';
+	IS 'the groups to merge next in a cluster, of those queued until then: groups of one stage and scope, the oldest '
+		'first; nulls: there are none';
 
 CREATE FUNCTION kube_reports_internal.defer_groups(cluster_id integer, stage "char", namespaces text[], keys text[])
 	RETURNS void
@@ -606,8 +608,8 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.merge_or_defer(uuid, kube_reports_internal.aggregation, "char",
 	text[], text[], text[])
-	IS 'merges groups; what that is impossible for now is tried again later, and what it is impossible for is '
-		'forgotten, with a warning, until something about it changes. True unless all has to wait';
+	IS 'merges groups. A group that cannot be merged now is tried again later; a group that cannot be merged at all is '
+		'dropped from the queue, with a warning, until one of its reports changes. True unless all groups have to wait';
 
 CREATE FUNCTION kube_reports_internal.aggregate_piece(cluster uuid, policies_known boolean,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
@@ -631,8 +633,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.aggregate_piece(uuid, boolean, kube_reports_internal.caller)
-	IS 'aggregate() for a proxy; policies_known: it has told, or cannot tell, which policies are active. '
-		'follow_policies: it is to find out; policies_stored: somebody has told';
+	IS 'aggregate() for a proxy. policies_known: the proxy has stored the active policies, or cannot read them. '
+		'follow_policies: the proxy must read them; policies_stored: a proxy has stored them';
 
 CREATE PROCEDURE kube_reports_internal.api_aggregate(cluster uuid, policies_known boolean, INOUT more boolean,
 	INOUT follow_policies boolean, INOUT policies_stored boolean)

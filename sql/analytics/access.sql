@@ -99,8 +99,8 @@ CREATE VIEW kube_reports_internal.seen_cluster WITH (security_barrier) AS
 	WHERE c.id IN (SELECT w.id FROM kube_reports_internal.caller_cluster w)
 		OR c.id IN (SELECT n.cluster_id FROM kube_reports_internal.caller_namespace n);
 COMMENT ON VIEW kube_reports_internal.seen_cluster
-	IS 'the clusters of which whoever reads the view sees anything; labels: with what senders say of their cluster, '
-		'where administrators have not set that key';
+	IS 'the clusters of which the reader of this view sees any row; labels: also those that a sender gives for its '
+		'cluster, unless administrators have set that key';
 
 CREATE FUNCTION kube_reports.clusters(label_selector text DEFAULT '') RETURNS SETOF uuid
 LANGUAGE sql STABLE
@@ -168,5 +168,5 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.caller_scope(text, bytea)
-	IS 'what a role may see, given with its seal: clusters that it sees whole, and pairs of cluster and namespace; '
-		'nulls: everything. Raises 42501 for a wrong seal';
+	IS 'the rows that a role may see, given with its seal: clusters that it sees whole, and pairs of cluster and '
+		'namespace; nulls: everything. Raises 42501 for a wrong seal';

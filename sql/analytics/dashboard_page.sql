@@ -280,7 +280,8 @@ BEGIN ATOMIC
 			'No vulnerability is reported. A scanner for images that writes reports, such as Trivy, brings them here.',
 				(shown->>'vulnerabilities')::bigint - jsonb_array_length(shown->'top_vulnerabilities')));
 END;
-COMMENT ON FUNCTION kube_reports_internal.dashboard_lists(jsonb) IS 'what fails most of dashboard(), as HTML';
+COMMENT ON FUNCTION kube_reports_internal.dashboard_lists(jsonb)
+	IS 'the lists of dashboard() (failing policies, namespaces, ages, vulnerabilities), as HTML';
 
 CREATE FUNCTION kube_reports_internal.dashboard_clusters(shown jsonb) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE

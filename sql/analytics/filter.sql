@@ -44,7 +44,7 @@ CREATE TYPE kube_reports_internal.result_filter AS (
 	scope_namespaces text[]
 );
 COMMENT ON TYPE kube_reports_internal.result_filter
-	IS 'a filter of results, checked, with what it stands for looked up; nulls: no matter';
+	IS 'a filter of results, checked, with the ids that its texts stand for; null: no condition';
 
 CREATE FUNCTION kube_reports_internal.filter_strings(filter jsonb, member text) RETURNS text[]
 LANGUAGE plpgsql IMMUTABLE
@@ -118,8 +118,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.checked_filter(jsonb, text[], text, text)
-	IS 'a filter, {} for null. Raises 22023 for what is no object and for members that are not known; holder: who '
-		'does not have them, such as "the filter has"; hint: which there are';
+	IS 'a filter, {} for null. Raises 22023 for a value that is not an object and for unknown members. holder: the '
+		'beginning of the message, such as "the filter has"; hint: the known members';
 
 CREATE FUNCTION kube_reports_internal.status_words() RETURNS text[]
 LANGUAGE sql IMMUTABLE
@@ -146,8 +146,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.known_word(text, text, text[])
-	IS 'true for a word of a list and for null. Raises 22023 for any other, with the words in its hint; what: what '
-		'the word names, such as "status"';
+	IS 'true for a word of a list and for null. Raises 22023 for any other word, with the list in the hint; what: the '
+		'name of the member, such as "status"';
 
 CREATE FUNCTION kube_reports_internal.filter_words(filter jsonb, member text, words text[]) RETURNS text[]
 LANGUAGE plpgsql IMMUTABLE
@@ -438,7 +438,8 @@ BEGIN ATOMIC
 		CASE WHEN (wanted).score_to IS NOT NULL THEN 'nullif(r.score, 0) <= ($1).score_to' END);
 END;
 COMMENT ON FUNCTION kube_reports_internal.score_range(kube_reports_internal.result_filter)
-	IS 'score_conditions() in the words of the index result_score: what is few is found by it, whatever statistics say';
+	IS 'score_conditions() in the terms of the index result_score, so that a rare score is found by the index, '
+		'whatever statistics say';
 
 CREATE FUNCTION kube_reports_internal.filter_conditions(wanted kube_reports_internal.result_filter) RETURNS text
 LANGUAGE sql IMMUTABLE

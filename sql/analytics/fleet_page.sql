@@ -88,7 +88,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.fleet_numbers(jsonb, date, date)
-	IS 'what fleet_html() shows, as numbers. Raises 22023 for a wrong filter or period';
+	IS 'the numbers that fleet_html() shows. Raises 22023 for a wrong filter or period';
 
 CREATE FUNCTION kube_reports_internal.fleet_clusters(shown jsonb) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE

@@ -22,7 +22,8 @@ BEGIN
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.check_rows(integer) IS 'raises 22023 for what is no number of rows of a page';
+COMMENT ON FUNCTION kube_reports_internal.check_rows(integer)
+	IS 'raises 22023 unless the argument can be the number of rows of a page';
 
 CREATE FUNCTION kube_reports_internal.matching_results(wanted kube_reports_internal.result_filter,
 	max_rows integer, after text)

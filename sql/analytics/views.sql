@@ -78,7 +78,8 @@ COMMENT ON VIEW kube_reports.exceptions
 -- sum(bigint) returns numeric, which costs more than the rest of the counting.
 CREATE AGGREGATE kube_reports_internal.total(bigint) (SFUNC = pg_catalog.int8pl, STYPE = bigint, INITCOND = '0',
 	COMBINEFUNC = pg_catalog.int8pl, PARALLEL = SAFE);
-COMMENT ON AGGREGATE kube_reports_internal.total(bigint) IS 'sum as a bigint; 0 of nothing; raises 22003 beyond';
+COMMENT ON AGGREGATE kube_reports_internal.total(bigint)
+	IS 'sum as a bigint; 0 without rows. Raises 22003 when the sum is too large';
 
 -- Results are counted by subject first: there are fewer subjects than results, and they are compared by number.
 CREATE VIEW kube_reports.resource_summary WITH (security_barrier) AS
@@ -152,8 +153,7 @@ CREATE VIEW kube_reports_internal.visible_rollup AS
 		OR (r.cluster_id, r.namespace) IN (SELECT n.cluster_id, n.namespace
 			FROM kube_reports_internal.caller_namespace n);
 COMMENT ON VIEW kube_reports_internal.visible_rollup
-	IS 'the counts that whoever reads the view may see; to be added up: what was written lately comes in rows of its '
-		'own';
+	IS 'the counts that the reader of this view may see; add them up, because recent writes have rows of their own';
 
 CREATE VIEW kube_reports_internal.visible_policy AS
 	SELECT r.*

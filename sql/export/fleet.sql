@@ -23,7 +23,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.fleet_scope(integer, kube_reports_internal.caller)
-	IS 'the clusters that a proxy tells about: the one that it serves, and those that its role reads whole';
+	IS 'the clusters about which a proxy answers: the one that it serves, and those that its role reads whole';
 
 CREATE FUNCTION kube_reports_internal.fleet_columns(what text) RETURNS text[]
 LANGUAGE sql IMMUTABLE

@@ -192,8 +192,8 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.webhook_events(kube_reports_internal.event_filter, integer,
 	bigint, bigint, bigint)
-	IS 'at most batch_size of the next events behind a place, as they are sent, and the place up to which nothing '
-		'else matches; more: there may be others';
+	IS 'at most batch_size of the next events behind a place, in the form in which they are sent, and the place up to '
+		'which no other event matches; more: there may be others';
 
 CREATE FUNCTION kube_reports_internal.api_webhook_next(cluster uuid, left_out text[] DEFAULT '{}',
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
@@ -324,8 +324,8 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_webhook_done(uuid, text, text, bigint, bigint, integer, text, boolean,
 	kube_reports_internal.caller)
-	IS 'notes what became of a batch: error null: it was acknowledged; not_sent: the sender could not send it, others '
-		'may try at once. False when the target is not the holder''s any more: then nothing is noted';
+	IS 'notes the outcome of a batch. error null: it was acknowledged; not_sent: the sender could not send it, and '
+		'others may try at once. False when the holder has lost the target: then nothing is noted';
 
 CREATE FUNCTION kube_reports_internal.api_webhooks(cluster uuid,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),

@@ -155,8 +155,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.event_horizon(integer[])
-	IS 'a version up to which nothing more can appear in the history of some clusters, but for what is gone and '
-		'settles. Raises 0A000 on a standby and in transactions that are not READ COMMITTED';
+	IS 'a version up to which no further event can appear in the history of some clusters, except for results that '
+		'have disappeared and settle. Raises 0A000 on a standby and in transactions that are not READ COMMITTED';
 
 -- Events of disappeared results wait for settles_at, and later events wait with them: no id may appear before ids that
 -- have already been returned.

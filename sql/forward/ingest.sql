@@ -48,7 +48,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.check_metadata(jsonb, text)
-	IS 'what is wrong in extraMetadata; foreign_name: the name of another cluster than the credential''s';
+	IS 'the errors in extraMetadata; foreign_name: the name in it, if that is the name of another cluster';
 
 CREATE FUNCTION kube_reports_internal.merge_metadata(cluster_id integer, metadata jsonb) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -123,7 +123,7 @@ AS $$
 	FROM wrong w
 $$;
 COMMENT ON FUNCTION kube_reports_internal.check_objects(json)
-	IS 'what is wrong in a batch of objects, but for what their schemas say';
+	IS 'the errors in a batch of objects, except those that the schemas of the types find';
 
 CREATE FUNCTION kube_reports_internal.forward_objects(sender text, cluster_id integer, cluster uuid, document json,
 	OUT code integer, OUT reply bytea, OUT refusals kube_reports_internal.refusal[])
@@ -233,7 +233,7 @@ AS $$
 			coalesce(jsonb_typeof(document->'range') IN ('object', 'null'), true))) s(place, message, good)
 	WHERE NOT s.good
 $$;
-COMMENT ON FUNCTION kube_reports_internal.check_sync(jsonb) IS 'what is wrong in a list to compare with';
+COMMENT ON FUNCTION kube_reports_internal.check_sync(jsonb) IS 'the errors in a list to compare with';
 
 CREATE FUNCTION kube_reports_internal.forward_sync(cluster_id integer, document jsonb) RETURNS bytea
 LANGUAGE plpgsql STABLE
@@ -279,8 +279,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.forward_sync(integer, jsonb)
-	IS 'compares a list of a sender with what is stored: wanted, the places of what is not here in that version; '
-		'surplus, what is here in the range of keys and not in the list, but for reports of scans';
+	IS 'compares a list of a sender with the stored objects. wanted: the places in the list of objects that are not '
+		'stored in that version; surplus: stored objects in the range of keys that are not in the list, without '
+		'reports of scans';
 
 ---- the request ----
 
@@ -385,8 +386,8 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_forward_batch(uuid, text, text, text, bytea,
 	kube_reports_internal.caller)
-	IS 'a request of a sender, which proved a credential: what is results, result, objects or sync; kind of the '
-		'credential: token or certificate. Stores the batch whole, for the cluster of the credential, or nothing; see '
+	IS 'a request of a sender with a proved credential. what: results, result, objects or sync; kind of the '
+		'credential: token or certificate. Stores the whole batch for the cluster of the credential, or nothing; see '
 		'docs/forwarding.md';
 
 CREATE PROCEDURE kube_reports_internal.api_forward(cluster uuid, what text, kind text, credential text, document bytea,

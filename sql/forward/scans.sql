@@ -12,7 +12,7 @@ BEGIN ATOMIC
 		::bit(64)::bigint;
 END;
 COMMENT ON FUNCTION kube_reports_internal.result_key(text, text, text)
-	IS 'tells the results of a scan apart, the same in every run';
+	IS 'the key that identifies a result of a scan; the same in every run';
 
 CREATE FUNCTION kube_reports_internal.rule_group(rule text) RETURNS text
 LANGUAGE sql IMMUTABLE

@@ -31,7 +31,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.check_credential(text, text, timestamptz)
-	IS 'raises 22023 for what is no credential of a sender';
+	IS 'raises 22023 unless a text can be a credential of a sender';
 
 CREATE FUNCTION kube_reports_internal.store_credential(cluster_id integer, name text, token_sha256 text,
 	certificate text, valid_until timestamptz) RETURNS text
@@ -177,7 +177,7 @@ CREATE TYPE kube_reports_internal.refusal AS (
 	message		text
 );
 COMMENT ON TYPE kube_reports_internal.refusal
-	IS 'what is wrong in a forwarded document; place: a JSON pointer';
+	IS 'an error in a forwarded document; place: a JSON pointer';
 
 CREATE FUNCTION kube_reports_internal.forward_refusal(code integer, reason text, message text,
 	refusals kube_reports_internal.refusal[] DEFAULT '{}') RETURNS bytea
@@ -224,7 +224,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.require_ingest(uuid, kube_reports_internal.caller)
-	IS 'nothing, if a caller may write for the clusters of senders. Raises 42501 otherwise';
+	IS 'raises 42501 unless the caller may write for the clusters of senders';
 
 -- Asked before the body of a request goes to the database.
 CREATE FUNCTION kube_reports_internal.api_forward_sender(cluster uuid, kind text, credential text,
@@ -238,4 +238,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_forward_sender(uuid, text, text, kube_reports_internal.caller)
-	IS 'the name of the sender that has a credential; null: nobody has it';
+	IS 'the name of the sender that has a credential; null: there is none';

@@ -33,7 +33,8 @@ BEGIN ATOMIC
 	HAVING sum(c.expected) <> sum(c.found) OR sum(c.expected) <> sum(c.daily);
 END;
 COMMENT ON FUNCTION kube_reports_internal.wrong_counts()
-	IS 'counts that are not those of the results: of now (found), and of the last day (daily), with what is not folded';
+	IS 'counts that differ from those of the results: current ones (found), and those of the last day (daily), '
+		'including unfolded changes';
 
 -- The policy is taken from the criterion, not from the row.  verify() reports rows whose policy differs.
 CREATE FUNCTION kube_reports_internal.wrong_policies()
@@ -58,8 +59,8 @@ BEGIN ATOMIC
 	HAVING sum(c.expected) <> sum(c.found);
 END;
 COMMENT ON FUNCTION kube_reports_internal.wrong_policies()
-	IS 'counts by policy and namespace, with what is not folded, that are not those of the results; criterion: one of '
-		'the policy''s';
+	IS 'counts by policy and namespace that differ from those of the results, including unfolded changes; criterion: '
+		'one of the policy''s';
 
 CREATE FUNCTION kube_reports_internal.wrong_scores()
 	RETURNS TABLE (cluster_id integer, namespace text, source text, category text, severity text, status "char",
@@ -93,8 +94,8 @@ BEGIN ATOMIC
 	HAVING sum(c.expected) <> sum(c.found);
 END;
 COMMENT ON FUNCTION kube_reports_internal.wrong_scores()
-	IS 'counts of score_daily''s last days, with what is not folded, that are not those of the results; status x: '
-		'excluded from scores';
+	IS 'counts of the last days of score_daily that differ from those of the results, including unfolded changes; '
+		'status x: excluded from scores';
 
 CREATE FUNCTION kube_reports_internal.history_begins() RETURNS timestamptz
 LANGUAGE sql STABLE
@@ -140,8 +141,8 @@ AS $$
 			AND c.relkind = 'r' AND NOT i.indisvalid
 $$;
 COMMENT ON FUNCTION kube_reports_internal.wrong_tables()
-	IS 'tables that lack rows which every store has, whose rows do not survive a crash of the server, and those with '
-		'disabled triggers or invalid indexes';
+	IS 'tables that lack rows which every store has, tables whose rows a crash of the server would delete, and tables '
+		'with disabled triggers or invalid indexes';
 
 CREATE FUNCTION kube_reports.verify()
 	RETURNS TABLE (what text, cluster_id integer, namespace text, name text, expected jsonb, found jsonb)

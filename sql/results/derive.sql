@@ -46,8 +46,8 @@ CREATE TYPE kube_reports_internal.derivation AS (
 	usual		boolean
 );
 COMMENT ON TYPE kube_reports_internal.derivation
-	IS 'what record_results() reads about a lane; usual: its results are not being derived again, and no past state '
-		'is being imported';
+	IS 'the facts about a lane that record_results() reads; usual: its results are not being derived again, and no '
+		'past state is being imported';
 
 -- The arguments give the keys of the reports, and the first and last versions of their changes.  A null version means
 -- that nothing changed: the results are made again from the documents, and history stays as it is.  One statement sees

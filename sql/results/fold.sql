@@ -76,8 +76,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.fold_rollups(bigint)
-	IS 'adds what writes have appended to the counts, and to those of each day: up to the transaction in which there '
-		'are more than max_counts of them; true when there is more to do; one caller at a time';
+	IS 'adds the appended changes to the counts, and to those of each day: up to the transaction in which there are '
+		'more than max_counts of them; true when there is more to do. One caller at a time';
 
 CREATE FUNCTION kube_reports_internal.add_policies(rollups bigint[], counts bigint[]) RETURNS void
 LANGUAGE sql VOLATILE

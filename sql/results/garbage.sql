@@ -151,8 +151,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.expire_step()
-	IS 'expire_history() and expire_days(), of each at most a twenty-fifth of what there is in a day, a month or a '
-		'day at least; true when anything was let go';
+	IS 'expire_history() and expire_days(), each for at most a twenty-fifth of the stored rows in a day, but at least '
+		'for a month or a day; true when any row was dropped';
 
 ---- unreferenced rows ----
 
@@ -375,8 +375,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.collect_days(tid, tid)
-	IS 'removes counts by day in a range of places that are older than daily_retention, that say nothing, or that are '
-		'of no count; the caller holds the lock of who folds';
+	IS 'removes counts by day in a range of places that are older than daily_retention, repeat the count before them, '
+		'or belong to no count; the caller holds the folding lock';
 
 CREATE FUNCTION kube_reports_internal.collect_scores(first tid, behind tid, OUT looked_at bigint, OUT removed bigint)
 LANGUAGE plpgsql VOLATILE
@@ -416,8 +416,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.collect_scores(tid, tid)
-	IS 'removes scores by day in a range of places that are older than daily_retention or that say nothing; the '
-		'caller holds the lock of who folds';
+	IS 'removes scores by day in a range of places that are older than daily_retention or repeat the score before '
+		'them; the caller holds the folding lock';
 
 CREATE FUNCTION kube_reports_internal.collect_policies(first tid, behind tid, OUT looked_at bigint, OUT removed bigint)
 LANGUAGE plpgsql VOLATILE
@@ -433,7 +433,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.collect_policies(tid, tid)
-	IS 'removes counts by policy in a range of places that are 0; the caller holds the lock of who folds';
+	IS 'removes counts by policy in a range of places that are 0; the caller holds the folding lock';
 
 CREATE FUNCTION kube_reports_internal.collect_counts(first tid, behind tid, OUT looked_at bigint, OUT removed bigint)
 LANGUAGE plpgsql VOLATILE
@@ -456,7 +456,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.collect_counts(tid, tid)
-	IS 'removes counts in a range of places that are 0 and have no days; the caller holds the lock of who folds';
+	IS 'removes counts in a range of places that are 0 and have no days; the caller holds the folding lock';
 
 CREATE FUNCTION kube_reports_internal.remove_counts(rollups bigint[]) RETURNS void
 LANGUAGE sql VOLATILE
@@ -469,7 +469,7 @@ AS $$
 	DELETE FROM kube_reports_internal.rollup r WHERE r.id = ANY (rollups);
 $$;
 COMMENT ON FUNCTION kube_reports_internal.remove_counts(bigint[])
-	IS 'removes counts, and notes at their criteria when that was; the caller holds the lock of who folds';
+	IS 'removes counts, and notes the time at their criteria; the caller holds the folding lock';
 
 CREATE FUNCTION kube_reports_internal.collect_garbage(max_rows integer DEFAULT 1000) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
@@ -569,8 +569,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.collect_garbage(integer)
-	IS 'one step of removing what nothing refers to, in the table whose turn it is: about max_rows rows are looked '
-		'at. Returns how many it removed; 0 also when somebody else is at it or writers would wait';
+	IS 'one step of removing unreferenced rows, in the table whose turn it is: it looks at about max_rows rows. '
+		'Returns the number of removed rows; 0 also when another session collects or writers would wait';
 
 CREATE FUNCTION kube_reports_internal.garbage_due() RETURNS boolean
 LANGUAGE sql VOLATILE

@@ -78,8 +78,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.begin_import(uuid, text, text, text, timestamptz)
-	IS 'locks the lane of a type and notes the time that what is written to it is of; used by import_report() and '
-		'import_deletion() only';
+	IS 'locks the lane of a type and notes the time for which states are written; only import_report() and '
+		'import_deletion() call it';
 
 -- With the checks of begin_import(); the time of its history is known when the states before it are imported.
 CREATE FUNCTION kube_reports_internal.import_later(cluster uuid, type text, namespace text, name text, at timestamptz,
@@ -120,7 +120,8 @@ CREATE FUNCTION kube_reports_internal.named_user(name text) RETURNS jsonb
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN name IS NULL THEN '{}' ELSE jsonb_build_object('user', jsonb_build_object('username', name)) END;
 COMMENT ON FUNCTION kube_reports_internal.named_user(text)
-	IS 'the part of a request that says who writes; null: nothing, the request has it';
+	IS 'the member of a request that names the writer; name null: an empty object, because the request names the '
+		'writer';
 
 CREATE FUNCTION kube_reports.import_report(cluster uuid, document kube_reports.report, at timestamptz,
 		actor text DEFAULT NULL) RETURNS void

@@ -178,7 +178,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.apply_pending(integer, text, text)
-	IS 'brings a part of a report''s results into step with its document; false when there is nothing left to do';
+	IS 'brings a part of a report''s results into step with its document; false when all are in step';
 
 -- Whether the results have all changes that a row of result_pending stands for.
 CREATE FUNCTION kube_reports_internal.is_applied(pending kube_reports_internal.result_pending) RETURNS boolean
@@ -257,7 +257,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.put_aside(integer, text, text, text)
-	IS 'lets a pending report wait whose results were refused, and those behind it go on';
+	IS 'puts a pending report aside whose results were refused, so that the reports behind it go on';
 
 -- The report that has waited longest is next.  If it has been written again meanwhile, it moves to the end of the
 -- queue.  A report whose results are refused is put aside.  A lane is locked only to remove finished rows, so that no
@@ -311,4 +311,5 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.pending_step()
-	IS 'a part of the results of the large report that has waited longest; false: there is none that nobody else is at';
+	IS 'derives a part of the results of the large report that has waited longest; false: no report waits, or other '
+		'sessions work on all of them';

@@ -150,8 +150,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.mend_rows(integer, text[], text[])
-	IS 'puts right what apply_results() takes for granted of some reports of a lane: what is stored once, whose rows '
-		'and events are, since when results have been there. The caller holds the lane''s lock';
+	IS 'corrects rows of some reports of a lane that apply_results() relies on: rows stored twice, rows and events of '
+		'another report, and times of results. The caller holds the lane''s lock';
 
 -- If the newest event of a result does not match the result, history lacks one event.  The added event has its own
 -- version, so that followers of history get it.  Its time is the result's own time if that is known to be later,
@@ -238,8 +238,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.mend_history(integer, text[], text[])
-	IS 'appends what the history of some reports of a lane lacks to end where their results are. The caller holds the '
-		'lane''s lock';
+	IS 'appends events to the history of some reports of a lane, so that history ends in the present results. The '
+		'caller holds the lane''s lock';
 
 CREATE FUNCTION kube_reports_internal.origins_of(cluster_id integer, type_id integer, namespaces text[], names text[])
 	RETURNS bigint[]
@@ -276,7 +276,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.remove_strays()
-	IS 'removes results, times of results, and history whose origin is not there';
+	IS 'removes results, times of results and history without an origin';
 
 CREATE FUNCTION kube_reports_internal.rebuild_step(lane integer, max_objects integer DEFAULT 100) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
@@ -449,8 +449,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.rebuild_counts()
-	IS 'makes the counts of now and those of today what the results say, each table where it is wrong; waits for who '
-		'folds until that transaction ends, and for no other writer';
+	IS 'corrects the current counts and those of today from the results, in each table where they are wrong; waits for '
+		'the folding lock, which it holds until its transaction ends, and for no other writer';
 
 -- Rebuilds everything in this transaction.  For callers that hold the store's lock.
 CREATE FUNCTION kube_reports_internal.rebuild_queued() RETURNS void

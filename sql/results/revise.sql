@@ -34,7 +34,7 @@ CREATE TYPE kube_reports_internal.revised_result AS (
 	first_seen	timestamptz,
 	since		timestamptz
 );
-COMMENT ON TYPE kube_reports_internal.revised_result IS 'a stored result and what it becomes: see revise_results()';
+COMMENT ON TYPE kube_reports_internal.revised_result IS 'a stored result and its next state: see revise_results()';
 
 -- The caller holds the lane's lock, so that the rows stay where they were found.
 CREATE FUNCTION kube_reports_internal.revise_results(lane integer, target kube_reports_internal.derivation,

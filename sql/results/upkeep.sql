@@ -62,7 +62,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.remake_step()
-	IS 'finishes a restore, or makes the next results that wait to be made again; false when there was nothing to do';
+	IS 'finishes a restore, or derives the next results that wait to be derived again; false when there was nothing to '
+		'do';
 
 CREATE FUNCTION kube_reports.catch_up() RETURNS boolean
 LANGUAGE plpgsql VOLATILE

@@ -17,7 +17,7 @@ AS $$
 	UNION ALL
 	SELECT 'TABLE', 'kube_reports_internal.caller', 'SELECT'
 $$;
-COMMENT ON FUNCTION kube_reports_internal.proxy_objects() IS 'what proxies may use, as GRANT names it';
+COMMENT ON FUNCTION kube_reports_internal.proxy_objects() IS 'the objects that proxies may use, as GRANT names them';
 
 CREATE FUNCTION kube_reports_internal.require_role(role name) RETURNS void
 LANGUAGE plpgsql STABLE
@@ -30,8 +30,7 @@ BEGIN
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.require_role(name) IS 'nothing, if there is such a role. Raises 42704 '
-	'otherwise';
+COMMENT ON FUNCTION kube_reports_internal.require_role(name) IS 'raises 42704 unless a role exists';
 
 CREATE FUNCTION kube_reports.grant_proxy(role name, cluster uuid) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -94,7 +93,7 @@ AS $$
 			'dashboard_page', 'html_page', 'fleet_numbers', 'fleet_clusters', 'fleet_table', 'fleet_html')
 $$;
 COMMENT ON FUNCTION kube_reports_internal.reader_objects()
-	IS 'what readers may select from and execute, as GRANT names it';
+	IS 'the objects that readers may select from and execute, as GRANT names them';
 
 CREATE FUNCTION kube_reports_internal.reader_timeout() RETURNS text
 LANGUAGE sql IMMUTABLE
@@ -142,7 +141,8 @@ BEGIN ATOMIC
 	VALUES ('statement_timeout', kube_reports_internal.reader_timeout()), ('jit', 'off');
 END;
 COMMENT ON FUNCTION kube_reports_internal.reader_settings()
-	IS 'settings of readers that were given no others: theirs when they log in, not those of who inherits from them';
+	IS 'settings for readers without settings of their own, from their next login on; a role that inherits from the '
+		'reader does not get them';
 
 CREATE FUNCTION kube_reports_internal.limit_reader(role name) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -354,7 +354,8 @@ AS $$
 				'send_cluster', 'receive_cluster', 'begin_arrival', 'receive_texts', 'receive_rows',
 				'begin_sending', 'store_arriving', 'arriving_value', 'arriving_months')
 $$;
-COMMENT ON FUNCTION kube_reports_internal.admin_objects() IS 'what administrators may use, as GRANT names it';
+COMMENT ON FUNCTION kube_reports_internal.admin_objects()
+	IS 'the objects that administrators may use, as GRANT names them';
 
 CREATE FUNCTION kube_reports.grant_admin(role name) RETURNS void
 LANGUAGE plpgsql VOLATILE

@@ -20,8 +20,8 @@ CREATE VIEW kube_reports_internal.caller WITH (security_barrier) AS
 			|| convert_to(concat_ws(' ', pg_backend_pid(), extract(epoch FROM now()), c.role), 'UTF8'))) AS seal
 	FROM kube_reports_internal.caller_secret s, (SELECT current_user::text) c(role);
 COMMENT ON VIEW kube_reports_internal.caller
-	IS 'whoever reads the view, and the seal that proves it to functions of the same transaction; hashed twice, '
-		'because of one hash a longer name''s could be computed';
+	IS 'the role that reads this view, and the seal that proves the role to functions of the same transaction; hashed '
+		'twice, because from one hash the hash of a longer name could be computed';
 
 -- PL/pgSQL, because it keeps the plan.
 CREATE FUNCTION kube_reports_internal.this_caller() RETURNS kube_reports_internal.caller
@@ -36,8 +36,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.this_caller()
-	IS 'whoever calls it, under seal: the row of the view caller. The last argument of functions for proxies unless '
-		'given';
+	IS 'the calling role, under seal: the row of the view caller. It is the default of the last argument of functions '
+		'for proxies';
 
 CREATE FUNCTION kube_reports_internal.proven_role(caller kube_reports_internal.caller) RETURNS text
 LANGUAGE plpgsql STABLE
@@ -78,8 +78,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.may_serve(integer, kube_reports_internal.caller)
-	IS 'whether a caller may act for a cluster: the proxy''s role that is bound to it, or a role that may write the '
-		'table itself; nobody for one that is being removed. Raises 42501 for a wrong seal';
+	IS 'whether a caller may act for a cluster: the role of proxies that is bound to it, or a role that may write the '
+		'table itself; no role may act for a cluster that is being removed. Raises 42501 for a wrong seal';
 
 CREATE FUNCTION kube_reports_internal.serve_hint(caller kube_reports_internal.caller, cluster uuid) RETURNS text
 LANGUAGE sql STABLE
@@ -93,7 +93,7 @@ AS $$
 		format('The owner grants it: SELECT kube_reports.grant_proxy(%L, %L)', caller.role, cluster))
 $$;
 COMMENT ON FUNCTION kube_reports_internal.serve_hint(kube_reports_internal.caller, uuid)
-	IS 'what to do where a role may not serve a cluster';
+	IS 'the hint for a role that may not serve a cluster';
 
 CREATE FUNCTION kube_reports_internal.require_service(cluster uuid, caller kube_reports_internal.caller) RETURNS void
 LANGUAGE plpgsql STABLE
@@ -109,8 +109,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.require_service(uuid, kube_reports_internal.caller)
-	IS 'nothing, if a caller may act for a cluster. Raises 42501 otherwise, also for a cluster that there is not: to '
-		'a proxy that has lost its cluster, no type and no object is "not found"';
+	IS 'raises 42501 unless the caller may act for a cluster, also for an unknown cluster: a proxy that has lost its '
+		'cluster must not answer that types and objects are not found';
 
 CREATE FUNCTION kube_reports_internal.not_served_document(cluster uuid, caller kube_reports_internal.caller)
 	RETURNS bytea
@@ -142,7 +142,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.setting_seal(text, text)
-	IS 'what proves in this transaction that a function of the owner has given a setting a value';
+	IS 'the proof in this transaction that a function of the owner has given a setting a value';
 
 CREATE FUNCTION kube_reports_internal.set_sealed(name text, value text) RETURNS void
 LANGUAGE plpgsql VOLATILE

@@ -59,8 +59,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.mark_cluster(uuid, boolean)
-	IS 'takes from everybody the right to act for a cluster, and marks it to be removed; its id, null when it is not '
-		'known. Raises 55006 while a proxy of its role is connected, unless forced';
+	IS 'takes the right to act for a cluster from all roles, and marks it for removal; returns its id, null when it is '
+		'unknown. Raises 55006 while a proxy of its role is connected, unless forced';
 
 CREATE FUNCTION kube_reports_internal.remove_cluster_step(cluster_id integer) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
@@ -219,7 +219,7 @@ AS $$
 		OR EXISTS (SELECT FROM kube_reports_internal.evidence_file f WHERE f.cluster_id = has_rows.cluster_id)
 $$;
 COMMENT ON FUNCTION kube_reports_internal.has_rows(integer)
-	IS 'whether anything of a cluster is stored besides its lanes';
+	IS 'whether any row of a cluster is stored besides its lanes';
 
 CREATE FUNCTION kube_reports_internal.remove_marked_clusters() RETURNS boolean
 LANGUAGE plpgsql VOLATILE
@@ -237,7 +237,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.remove_marked_clusters()
-	IS 'goes on with the removal of a cluster that nobody goes on with; false: there is none';
+	IS 'continues the removal of a cluster that no other session continues; false: there is none';
 
 -- The procedure commits: it can neither be SECURITY DEFINER nor have a SET clause.  So functions do the work.
 CREATE PROCEDURE kube_reports.unregister_cluster(cluster uuid, force boolean DEFAULT false)

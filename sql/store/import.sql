@@ -40,8 +40,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.import_target(uuid, text, text, text, kube_reports_internal.caller)
-	IS 'what objects that are imported belong to. Raises 42704 when the type is not served, or the caller may not '
-		'serve the cluster';
+	IS 'the cluster, type and lane of imported objects. Raises 42704 when the type is not served, or the caller may '
+		'not serve the cluster';
 
 CREATE TYPE kube_reports_internal.importing AS (
 	namespace	text,
@@ -94,7 +94,7 @@ CREATE FUNCTION kube_reports_internal.import_actor() RETURNS text
 LANGUAGE sql STABLE
 RETURN coalesce(kube_reports_internal.sealed('actor'), session_user::text);
 COMMENT ON FUNCTION kube_reports_internal.import_actor()
-	IS 'who writes: the sender of the batch under way (api_forward_batch()), or the role';
+	IS 'the actor of an import: the sender of the batch under way (api_forward_batch()), or the role';
 
 CREATE FUNCTION kube_reports_internal.import_object(lane integer, cluster_id integer, type_id integer,
 	written_at timestamptz,
@@ -235,7 +235,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.import_derive(integer, boolean, boolean, bigint)
-	IS 'makes results and merges follow what was imported into a lane above a version of it';
+	IS 'derives results and queues merges for the objects that were imported into a lane above a version';
 
 CREATE FUNCTION kube_reports_internal.api_import(cluster uuid, "group" text, version text, resource text,
 		source_versions text[], metadatas text[], bodies text[], overwrite boolean,
@@ -448,4 +448,4 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_cleanup_done(uuid, text, text, text, text[], text[], text[],
 	kube_reports_internal.caller)
-	IS 'forgets what was imported of objects that the source does not have any more';
+	IS 'forgets the imports of objects that the source no longer has';

@@ -200,8 +200,7 @@ BEGIN
 END
 $$;
 COMMENT ON PROCEDURE kube_reports_internal.require_own_transactions(text)
-	IS 'to be called by a procedure that commits, with its name, before it does anything. Raises 25001 where it '
-		'cannot commit';
+	IS 'raises 25001 where a procedure cannot commit; procedures that commit call it first, with their name';
 
 -- A change that is visible before it is durable may be lost in a crash, and the state of the sequence with it.  Then
 -- the same versions would be given again.

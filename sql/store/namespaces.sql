@@ -111,8 +111,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_namespaces(uuid, text, kube_reports_internal.caller)
-	IS 'one namespace as it is noted here, or (only_name null) all of them; state unknown: there are objects under '
-		'that name, and nobody knows of which namespace';
+	IS 'one namespace as it is stored, or (only_name null) all of them; state unknown: there are objects under that '
+		'name, and no proxy knows of which namespace';
 
 CREATE FUNCTION kube_reports_internal.api_namespace(cluster uuid, name text, old_uid text,
 	new_uid text, terminating boolean,

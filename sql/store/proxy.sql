@@ -64,8 +64,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_registry(uuid, kube_reports_internal.caller)
-	IS 'what is served in a cluster, with what a proxy needs that decides itself (variant sql): see resolve(). Raises '
-		'42501 when the caller may not serve it';
+	IS 'the served types of a cluster, with the columns that a proxy needs to decide itself (variant sql): see '
+		'resolve(). Raises 42501 when the caller may not serve it';
 
 CREATE FUNCTION kube_reports_internal.api_documents(cluster uuid,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),

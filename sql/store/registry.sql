@@ -280,8 +280,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.renew_type(integer, text, kube_reports.report, boolean)
-	IS 'store_type() where this version makes something else of the type than what is stored; true when it did; the '
-		'caller holds the store lock';
+	IS 'store_type() when this version derives another type from the definition than the stored one; true when it '
+		'stored the type; the caller holds the store lock';
 
 -- A type that this version cannot serve is left unchanged, and does not prevent the others from being served.
 CREATE FUNCTION kube_reports_internal.renew_types() RETURNS void
@@ -312,8 +312,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.renew_types()
-	IS 'makes of every type, built in or registered, what this version makes of it; a warning for a type of which it '
-		'can make nothing; the caller holds the store lock';
+	IS 'derives every type, built in or registered, again with this version; warns about a type that this version '
+		'cannot derive; the caller holds the store lock';
 
 CREATE FUNCTION kube_reports.register_cluster(uid uuid, name text DEFAULT '', labels jsonb DEFAULT '{}',
 	extra_metadata jsonb DEFAULT '{}')
@@ -386,7 +386,7 @@ AS $$
 		ORDER BY 1 LIMIT 4) m
 $$;
 COMMENT ON FUNCTION kube_reports_internal.type_hint(text)
-	IS 'what to do about the name of a type that is not registered: the names that may be meant';
+	IS 'the hint for an unknown name of a type: similar names';
 
 CREATE FUNCTION kube_reports_internal.known_cluster(cluster uuid) RETURNS integer
 LANGUAGE plpgsql STABLE

@@ -134,5 +134,5 @@ AS $$
 	ORDER BY k.what
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_pending(uuid, kube_reports_internal.caller)
-	IS 'what waits for upkeep in a cluster, for metrics';
+	IS 'the work that waits for upkeep in a cluster, for metrics';
 

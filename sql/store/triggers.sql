@@ -74,7 +74,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.record_dml()
-	IS 'makes results follow what DML of this transaction has written, and lets aggregation learn of it';
+	IS 'derives results for the changes that DML of this transaction has made, and queues their aggregation';
 
 CREATE FUNCTION kube_reports_internal.dml_ends() RETURNS trigger
 LANGUAGE plpgsql VOLATILE

@@ -16,7 +16,7 @@ BEGIN ATOMIC
 		('evidence_bytes', '10737418240', 'a number of bytes');
 END;
 COMMENT ON FUNCTION kube_reports_internal.known_settings()
-	IS 'the settings with their defaults, and what their values are';
+	IS 'the settings with their defaults and the kinds of their values';
 
 CREATE FUNCTION kube_reports_internal.default_setting(name text) RETURNS text
 LANGUAGE plpgsql STABLE
@@ -382,8 +382,8 @@ AS $$
 		ON CONFLICT (what) DO NOTHING;
 $$;
 COMMENT ON FUNCTION kube_reports_internal.make_own_rows()
-	IS 'makes what is missing of the rows that every store has: of tables store, caller_secret, rollup_mark and '
-		'garbage_sweep. Called by after_restore() and rebuild()';
+	IS 'inserts missing rows that every store has, into the tables store, caller_secret, rollup_mark and '
+		'garbage_sweep. after_restore() and rebuild() call it';
 
 -- A dump contains no results, but it contains their counts, including those that were not folded yet.
 CREATE FUNCTION kube_reports.after_restore(recompute boolean DEFAULT true) RETURNS bigint
@@ -444,7 +444,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.finish_restore()
-	IS 'calls after_restore() when a dump was loaded and nobody else has; true when it did';
+	IS 'calls after_restore() when a dump was loaded and no other session has called it; true when it did';
 
 SELECT kube_reports_internal.check_incarnation();
 

@@ -157,8 +157,8 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_changes(uuid, integer, bigint, text[], integer,
 	kube_reports_internal.caller)
-	IS 'what happened in a lane after a version, in order, with the objects in every representation that is asked '
-		'for; one row X when the log does not reach back that far';
+	IS 'the changes of a lane after a version, in order, with the objects in every given representation; one row X '
+		'when the log does not reach back that far';
 
 CREATE FUNCTION kube_reports_internal.represent(type_id integer, representations text[], metadata kube_reports.report,
 	body kube_reports.report, version bigint)

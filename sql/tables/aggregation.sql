@@ -31,7 +31,8 @@ COMMENT ON COLUMN kube_reports_internal.aggregation.policy_reports
 	IS 'resource: a policy report for each resource, from ephemeral reports; policy: for each namespace and policy, '
 		'from admission and background scan reports';
 COMMENT ON COLUMN kube_reports_internal.aggregation."group" IS 'of the policy reports that are written';
-COMMENT ON COLUMN kube_reports_internal.aggregation.delay IS 'how long what comes is collected before it is merged';
+COMMENT ON COLUMN kube_reports_internal.aggregation.delay
+	IS 'the time for which reports are collected before they are merged';
 COMMENT ON COLUMN kube_reports_internal.aggregation.chunk_size
 	IS 'how many results a report of one policy has at most; fewer where they are large';
 COMMENT ON COLUMN kube_reports_internal.aggregation.follow_policies

@@ -37,7 +37,7 @@ CREATE TABLE kube_reports_internal.forward_assessment (
 	PRIMARY KEY (cluster_id, scan, assessment)
 );
 COMMENT ON TABLE kube_reports_internal.forward_assessment
-	IS 'runs of scans whose results were forwarded: the last batch of each and its answer';
+	IS 'runs of scans whose results were forwarded, each with its last batch and the answer to it';
 COMMENT ON COLUMN kube_reports_internal.forward_assessment.digest IS 'SHA-256 of the last batch';
 COMMENT ON COLUMN kube_reports_internal.forward_assessment.latest
 	IS 'no other run of the scan has begun since; the runs before stay for a while, so that a repeated batch is known';

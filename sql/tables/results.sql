@@ -42,8 +42,9 @@ CREATE TABLE kube_reports_internal.criterion (
 		(kube_reports_internal.field_hash('policy', source, policy, category, severity)) STORED,
 	last_counted timestamptz
 );
-COMMENT ON TABLE kube_reports_internal.criterion IS 'what results were measured by: source, policy and rule with the '
-		'category and the severity that the source gives them';
+COMMENT ON TABLE kube_reports_internal.criterion
+	IS 'the check behind results: source, policy and rule with the category and the severity that the source gives '
+		'them';
 COMMENT ON COLUMN kube_reports_internal.criterion.policy_id
 	IS 'the same where all but the rule is: what counts that know no rules are grouped by';
 COMMENT ON COLUMN kube_reports_internal.criterion.last_counted
@@ -59,7 +60,7 @@ CREATE TABLE kube_reports_internal.subject (
 	name		text COLLATE "C" NOT NULL,
 	uid			text COLLATE "C" NOT NULL
 );
-COMMENT ON TABLE kube_reports_internal.subject IS 'what results are about: a resource of a cluster';
+COMMENT ON TABLE kube_reports_internal.subject IS 'the resources of results: each a resource of a cluster';
 
 CREATE TABLE kube_reports_internal.detail (
 	id			bigint PRIMARY KEY,
@@ -67,15 +68,16 @@ CREATE TABLE kube_reports_internal.detail (
 	properties	jsonb NOT NULL,
 	exceptions	text[] COLLATE "C" NOT NULL
 );
-COMMENT ON TABLE kube_reports_internal.detail IS 'what else results say: message and properties';
-COMMENT ON COLUMN kube_reports_internal.detail.exceptions IS 'names of the exceptions that made the result what it is';
+COMMENT ON TABLE kube_reports_internal.detail IS 'further texts of results: message and properties';
+COMMENT ON COLUMN kube_reports_internal.detail.exceptions
+	IS 'names of the exceptions that led to the status of the result';
 
 CREATE TABLE kube_reports_internal.actor (
 	id			bigint PRIMARY KEY,
 	name		text NOT NULL,
 	last_used	timestamptz NOT NULL DEFAULT now()
 );
-COMMENT ON TABLE kube_reports_internal.actor IS 'who wrote what history tells of: API users, database roles';
+COMMENT ON TABLE kube_reports_internal.actor IS 'the writers that history names: API users, database roles';
 COMMENT ON COLUMN kube_reports_internal.actor.last_used
 	IS 'when it first wrote something in the newest month in which it did: what history has of later months does not '
 		'name it';
@@ -98,8 +100,9 @@ CREATE TABLE kube_reports_internal.result (
 	PRIMARY KEY (origin, key)
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05,
 	autovacuum_vacuum_cost_delay = 0);
-COMMENT ON TABLE kube_reports_internal.result IS 'one row for each result of a stored report whose type''s results '
-		'are current, and each resource it is about; follows the documents';
+COMMENT ON TABLE kube_reports_internal.result
+	IS 'one row for each result of a stored report whose type''s results are current, and for each resource of the '
+		'result; derived from the documents';
 COMMENT ON COLUMN kube_reports_internal.result.key IS 'which result of its report: a hash of source, policy, rule, '
 		'subject and what the type''s mapping adds; never of status, message, time';
 COMMENT ON COLUMN kube_reports_internal.result.first_seen IS 'when the result appeared';
@@ -149,7 +152,7 @@ CREATE TABLE kube_reports_internal.result_since (
 	PRIMARY KEY (origin, key)
 );
 COMMENT ON TABLE kube_reports_internal.result_since
-	IS 'times of current results that are not those of their origin: what documents do not hold, and a dump must';
+	IS 'times of current results that differ from those of their origin: documents do not hold them, so a dump must';
 
 -- Results that must be made again, lane by lane: after a restore and after rebuild().
 CREATE TABLE kube_reports_internal.result_rebuild (
@@ -162,7 +165,7 @@ CREATE TABLE kube_reports_internal.result_rebuild (
 	reason		text
 );
 COMMENT ON TABLE kube_reports_internal.result_rebuild
-	IS 'lanes whose results are being made again from the documents, and the key up to which that is done; never '
+	IS 'lanes whose results are being derived again from the documents, and the key up to which that is done; never '
 		'dumped';
 COMMENT ON COLUMN kube_reports_internal.result_rebuild.restoring
 	IS 'the results are not new: no day''s counts change by them';
@@ -379,7 +382,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN native_status IN ('MANUAL', 'NOT-APPLICABLE', 'INCONSISTENT', 'INFO',
 	'NotApplied', 'Pending', 'Applied', 'Outdated', 'NeedsReview', 'MissingDependencies');
 COMMENT ON FUNCTION kube_reports_internal.excluded_from_score(text)
-	IS 'whether a source says with this word that nothing was found out that a score could count';
+	IS 'whether this word of a source stands for a result without a verdict that a score could count';
 
 CREATE FUNCTION kube_reports_internal.unfolded(mark xid8)
 	RETURNS TABLE (cluster_id integer, namespace text, criterion bigint, kind text, status "char", native_status text,

@@ -140,7 +140,7 @@ COMMENT ON COLUMN kube_reports_internal.lane.lost
 	IS 'versions that a failed server may have given and this log does not know';
 COMMENT ON COLUMN kube_reports_internal.lane.store
 	IS 'identity of the store that made the lane; another one''s: the row comes from a dump';
-COMMENT ON COLUMN kube_reports_internal.lane.held IS 'nothing is written to the lane for now: see hold_writes()';
+COMMENT ON COLUMN kube_reports_internal.lane.held IS 'writes of the lane are held: see hold_writes()';
 
 CREATE TABLE kube_reports.object (
 	cluster_id	integer NOT NULL,
@@ -188,7 +188,7 @@ CREATE TABLE kube_reports_internal.change (
 COMMENT ON TABLE kube_reports_internal.change
 	IS 'undo log of the objects, for watches, pages and lists at a version; kept for a while';
 COMMENT ON COLUMN kube_reports_internal.change.operation IS 'A added, M modified, D deleted';
-COMMENT ON COLUMN kube_reports_internal.change.actor IS 'who wrote: the API user, or the database role for SQL';
+COMMENT ON COLUMN kube_reports_internal.change.actor IS 'the writer: the API user, or the database role for SQL';
 COMMENT ON COLUMN kube_reports_internal.change.old_version IS 'version of the state before; null for A';
 
 CREATE INDEX change_key ON kube_reports_internal.change (lane, namespace, name, version);
@@ -248,7 +248,8 @@ COMMENT ON TABLE kube_reports_internal.store
 COMMENT ON COLUMN kube_reports_internal.store.version
 	IS 'the version of the extension that the rows are those of; see after_update()';
 COMMENT ON COLUMN kube_reports_internal.store.generation IS 'counts changes of the registry';
-COMMENT ON COLUMN kube_reports_internal.store.identity IS 'tells lanes made here from those of a dump';
+COMMENT ON COLUMN kube_reports_internal.store.identity
+	IS 'distinguishes lanes that this store made from lanes of a dump';
 COMMENT ON COLUMN kube_reports_internal.store.restore_pending
 	IS 'a dump is being loaded, or was, and after_restore() has not run yet';
 COMMENT ON COLUMN kube_reports_internal.store.system_identifier

@@ -25,7 +25,7 @@ CREATE UNLOGGED TABLE kube_reports_internal.sql_answer (
 	PRIMARY KEY (backend, question)
 );
 COMMENT ON TABLE kube_reports_internal.sql_answer
-	IS 'what the step of upkeep of this session has asked the engine, and what the proxy has answered; never dumped';
+	IS 'the questions of the running step of upkeep to the engine, and the answers of the proxy; never dumped';
 COMMENT ON COLUMN kube_reports_internal.sql_answer.question
 	IS 'hash of the question; empty: the row of the step itself, which exists while the step runs';
 COMMENT ON COLUMN kube_reports_internal.sql_answer.asked IS 'the question; null: it has been answered';

@@ -119,8 +119,8 @@ COMMENT ON FUNCTION kube_reports_internal.engine_serves(integer)
 CREATE FUNCTION kube_reports_internal.crd_definitions(crd kube_reports.report) RETURNS jsonb
 	AS 'MODULE_PATHNAME', 'sql_crd_definitions' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION kube_reports_internal.crd_definitions(kube_reports.report)
-	IS 'what a CustomResourceDefinition defines; raises KR422 with the JSON path of anything that is wrong or not '
-		'supported';
+	IS 'the types that a CustomResourceDefinition defines; raises KR422 with the JSON path of an error or of an '
+		'unsupported member';
 
 CREATE FUNCTION kube_reports_internal.served_documents(definitions kube_reports.report[],
 		OUT path text, OUT content_type text, OUT etag text, OUT body bytea) RETURNS SETOF record
@@ -189,7 +189,7 @@ CREATE FUNCTION kube_reports_internal.check_results_mapping(mapping kube_reports
 	RETURNS kube_reports.report
 	AS 'MODULE_PATHNAME', 'sql_check_results_mapping' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION kube_reports_internal.check_results_mapping(kube_reports.report, text)
-	IS 'the mapping of a type in canonical form; raises KR422 with the path of anything that is wrong';
+	IS 'the mapping of a type in canonical form; raises KR422 with the path of an error';
 
 CREATE FUNCTION kube_reports_internal.evaluated_at(mapping_id bigint, mapping kube_reports.report,
 	metadata kube_reports.report, body kube_reports.report)
@@ -298,7 +298,7 @@ CREATE FUNCTION kube_reports_internal.get_plan(definition_id bigint, definition 
 		OUT code integer, OUT status bytea, OUT transform text, OUT version bigint)
 	AS 'MODULE_PATHNAME', 'sql_get_plan' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION kube_reports_internal.get_plan(bigint, kube_reports.report, text)
-	IS 'what a get asks for; code 200 or the Status to answer';
+	IS 'the plan of a get; code 200 or the Status to answer';
 
 CREATE FUNCTION kube_reports_internal.list_plan(definition_id bigint, definition kube_reports.report, request text,
 		OUT code integer, OUT status bytea, OUT transform text, OUT needs_body boolean,
@@ -327,7 +327,7 @@ CREATE FUNCTION kube_reports_internal.render_item(definition_id bigint, definiti
 	AS 'MODULE_PATHNAME', 'sql_render_item' LANGUAGE C STABLE PARALLEL SAFE;
 COMMENT ON FUNCTION kube_reports_internal.render_item(bigint, kube_reports.report, text, boolean, boolean,
 	kube_reports.report, kube_reports.report, bigint)
-	IS 'an object as an item of a list, or (events) as the frame of an ADDED event; separated: with what stands '
+	IS 'an object as an item of a list, or (events) as the frame of an ADDED event; separated: with the separator '
 		'between it and the item before';
 
 CREATE FUNCTION kube_reports_internal.render_change(definition_id bigint,

@@ -302,7 +302,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.get_plan(bigint, kube_reports.report, text)
-	IS 'what a get asks for; code 200 or the Status to answer';
+	IS 'the plan of a get; code 200 or the Status to answer';
 
 CREATE FUNCTION kube_reports_internal.list_plan(definition_id bigint, definition kube_reports.report, request text,
 		OUT code integer, OUT status bytea, OUT transform text, OUT needs_body boolean,
@@ -353,7 +353,7 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.render_item(bigint, kube_reports.report, text, boolean, boolean,
 	kube_reports.report, kube_reports.report, bigint)
-	IS 'an object as an item of a list, or (events) as the frame of an ADDED event; separated: with what stands '
+	IS 'an object as an item of a list, or (events) as the frame of an ADDED event; separated: with the separator '
 		'between it and the item before';
 
 CREATE FUNCTION kube_reports_internal.render_change(definition_id bigint,

@@ -166,7 +166,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.sql_path_error(text, boolean)
-	IS 'what is wrong with a path; resources: it may start with @';
+	IS 'the error in a path; resources: it may start with @';
 
 -- A status that a mapping sets itself must be one of the five.
 CREATE FUNCTION kube_reports_internal.sql_source_errors(value jsonb, place text, resources boolean, statuses boolean)
@@ -226,7 +226,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.sql_source_errors(jsonb, text, boolean, boolean)
-	IS 'what is wrong with the value of a column of a mapping';
+	IS 'the errors in the value of a column of a mapping';
 
 CREATE FUNCTION kube_reports_internal.sql_is_status(word text) RETURNS boolean
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
@@ -287,7 +287,7 @@ BEGIN
 	RETURN errors;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.sql_mapping_errors(jsonb) IS 'what is wrong with a mapping';
+COMMENT ON FUNCTION kube_reports_internal.sql_mapping_errors(jsonb) IS 'the errors in a mapping';
 
 CREATE FUNCTION kube_reports_internal.check_results_mapping(mapping kube_reports.report, type text)
 	RETURNS kube_reports.report
@@ -303,4 +303,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.check_results_mapping(kube_reports.report, text)
-	IS 'the mapping of a type in canonical form; raises KR422 with the path of anything that is wrong';
+	IS 'the mapping of a type in canonical form; raises KR422 with the path of an error';

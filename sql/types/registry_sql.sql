@@ -73,7 +73,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.sql_crd_errors(jsonb)
-	IS 'what is wrong with the names and versions of a CustomResourceDefinition';
+	IS 'the errors in the names and versions of a CustomResourceDefinition';
 
 -- General availability comes before beta and alpha, and a higher number before a lower one; other names come last.
 CREATE FUNCTION kube_reports_internal.sql_version_rank(name text) RETURNS numeric[]
@@ -169,5 +169,5 @@ BEGIN ATOMIC
 		FROM (SELECT kube_reports_internal.sql_checked_crd(crd::jsonb)->'spec' AS spec) g) s;
 END;
 COMMENT ON FUNCTION kube_reports_internal.crd_definitions(kube_reports.report)
-	IS 'what a CustomResourceDefinition defines; raises KR422 with the JSON path of anything that is wrong or not '
-		'supported';
+	IS 'the types that a CustomResourceDefinition defines; raises KR422 with the JSON path of an error or of an '
+		'unsupported member';

@@ -288,7 +288,7 @@ RETURN (SELECT CASE WHEN words IS NOT NULL AND (s.text <> '' OR jsonb_typeof(nod
 		THEN coalesce(words->>s.text, otherwise, s.text) ELSE s.text END
 	FROM (SELECT coalesce(given, kube_reports_internal.sql_scalar(node)) AS text OFFSET 0) s);
 COMMENT ON FUNCTION kube_reports_internal.sql_value(jsonb, text, jsonb, text)
-	IS 'what a source of a mapping says: the text of a value, or the one that a map has for it';
+	IS 'the text that a source of a mapping yields: that of a value, or the one that a map has for it';
 
 ---- results ----
 

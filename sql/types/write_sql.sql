@@ -166,7 +166,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.sql_conform(jsonb, text, jsonb, text[])
-	IS 'a value without what its schema does not have, and with defaults; adds what is wrong with it to errors';
+	IS 'a value without members that its schema does not have, and with defaults; adds the errors to errors';
 
 ---- metadata ----
 
@@ -234,7 +234,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.sql_metadata_errors(jsonb, boolean)
-	IS 'what is wrong with the metadata of an object';
+	IS 'the errors in the metadata of an object';
 
 CREATE FUNCTION kube_reports_internal.sql_invalid(definition jsonb, name text, errors text[]) RETURNS void
 LANGUAGE plpgsql IMMUTABLE
