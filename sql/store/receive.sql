@@ -306,7 +306,7 @@ BEGIN
 	TRUNCATE kube_reports.arriving_row, kube_reports_internal.arriving_subject;
 	COMMIT;
 	RAISE NOTICE 'cluster % has been received', plan OPERATOR(pg_catalog.->>) 'cluster'
-		USING HINT = 'Call grant_proxy() for the role of its proxies.';
+		USING HINT = 'Next, kube_reports.grant_proxy binds the role of its proxies to it.';
 END
 $$;
 COMMENT ON PROCEDURE kube_reports.receive_cluster()
