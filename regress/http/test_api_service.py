@@ -8,7 +8,7 @@ import tempfile
 
 import pytest
 
-from client import until
+from client import run, until
 from conftest import stack_command
 from front_proxy import read
 from test_authentication import place
@@ -31,6 +31,36 @@ def cas(stack):
         stack_command("certificates", directory / name)
         made.append(directory / name)
     return made
+
+
+def ca_from(directory, begins):
+    """Makes a CA that is valid from a second on, and its certificates."""
+    os.chmod(directory, 0o755)
+    (directory / "index").touch()
+    (directory / "ca.conf").write_text(f"""
+        [ca]
+        default_ca = own
+        [own]
+        new_certs_dir = {directory}
+        database = {directory}/index
+        rand_serial = yes
+        default_md = sha256
+        policy = any
+        x509_extensions = extensions
+        [any]
+        commonName = supplied
+        [extensions]
+        basicConstraints = critical,CA:TRUE
+        keyUsage = critical,keyCertSign,cRLSign
+        subjectKeyIdentifier = hash
+        """, encoding="ascii")
+    run(["openssl", "req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj",
+         "/CN=kube-reports local CA", "-keyout", directory / "ca.key", "-out", directory / "ca.csr"])
+    run(["openssl", "ca", "-batch", "-selfsign", "-notext", "-startdate", begins, "-days", "3650", "-config",
+         directory / "ca.conf", "-keyfile", directory / "ca.key", "-in", directory / "ca.csr", "-out",
+         directory / "ca.crt"])
+    stack_command("certificates", directory)
+    return directory
 
 
 def bundle(*directories):
@@ -132,17 +162,8 @@ def test_another_server(apiserver, look, cas):
 
 def test_same_second(apiserver, look, stack):
     """AUTHN-12: of two proxies whose CAs were made in the same second one gives way, always the same one"""
-    directory = pathlib.Path(tempfile.mkdtemp(dir=stack.pki))
-    os.chmod(directory, 0o755)
-
-    def pair():
-        made = [pathlib.Path(tempfile.mkdtemp(dir=directory)) for _ in range(2)]
-        for own in made:
-            stack_command("certificates", own)
-        begins = {subprocess.check_output(["openssl", "x509", "-noout", "-startdate", "-in", own / "ca.crt"])
-                  for own in made}
-        return made if len(begins) == 1 else None
-    one, two = until(pair, 60, "two CAs of one second")
+    begins = subprocess.check_output(["date", "-u", "-d", "1 minute ago", "+%Y%m%d%H%M%SZ"], text=True).strip()
+    one, two = (ca_from(pathlib.Path(tempfile.mkdtemp(dir=stack.pki)), begins) for _ in range(2))
     taken = []
     for own, other in ((one, two), (two, one)):
         apiserver.register(OPEN_REPORTS, caBundle=bundle(other))

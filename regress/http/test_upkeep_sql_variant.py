@@ -220,6 +220,38 @@ def test_nothing_twice(servers, proxies):
     assert_same(servers, "objects", "results", "counts")
 
 
+def test_several_at_once(servers, proxies):
+    """
+    Small reports that wait are taken several in a transaction.  One that is refused is put aside, and blocks nobody;
+    what was refused is made once its cause is gone
+    """
+    server = servers[1]
+    for each in servers:
+        perform(each, [("DELETE FROM kube_reports.object", []),
+                       ("INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, metadata, body) "
+                        f"SELECT c.id, {TYPE}, 'shop', 'several-' || n, '{{}}', json_build_object('results', "
+                        "json_build_array(json_build_object('policy', 'p' || n %% 5, 'result', 'fail', 'message', "
+                        "'message ' || n)))::text::kube_reports.report "
+                        "FROM kube_reports.cluster c, generate_series(1, 200) n", [])])
+    server.psql("ALTER TABLE kube_reports_internal.detail ADD CONSTRAINT refused CHECK (message <> 'message 77')")
+    waiting = "SELECT p.name, p.attempts > 0 FROM kube_reports_internal.result_pending p"
+    try:
+        proxies()
+        until(lambda: server.rows(waiting) == [("several-77", True)], 60, "all but the refused report")
+    finally:
+        server.psql("ALTER TABLE kube_reports_internal.detail DROP CONSTRAINT refused")
+    together, = server.rows("SELECT max(t.reports) FROM (SELECT count(DISTINCT r.origin) AS reports "
+                            "FROM kube_reports_internal.result r GROUP BY r.xmin::text) t")[0]
+    assert together > 20, together
+    server.psql("UPDATE kube_reports_internal.result_pending SET retry_at = '-infinity'")
+    until(lambda: pending(server) == 0, 60, "the report that was refused")
+    assert_same(servers, "objects", "results", "counts")
+    for each in servers:
+        assert each.rows("SELECT g.name, count(*) FROM kube_reports_internal.result_change c JOIN "
+                         "kube_reports_internal.origin g ON g.id = c.origin WHERE starts_with(g.name, 'several-') "
+                         "GROUP BY g.name HAVING count(*) <> 1") == [], each.variant
+
+
 def test_strict_dml(servers):
     """With strict_dml the SQL variant refuses what it cannot check in full; deletions stay possible"""
     server = servers[1]

@@ -3,7 +3,8 @@
 --
 -- record_results() puts a large report into the queue result_pending.  Upkeep
 -- applies the report's changes part by part.  In the SQL variant, reports whose
--- results no proxy has prepared are in this queue, too.
+-- results no proxy has prepared are in this queue, too; small ones leave it
+-- several at once (types/pending_sql.sql).
 
 -- New criteria, subjects and details of a report are inserted in a short transaction, because other writers of the same
 -- rows wait for its end, perhaps with a lane locked.
@@ -283,6 +284,9 @@ BEGIN
 	END IF;
 	PERFORM kube_reports_internal.require_read_committed();
 	PERFORM kube_reports_internal.lock_store_shared();
+	IF kube_reports_internal.pending_batch() THEN
+		RETURN true;
+	END IF;
 	SELECT p.lane INTO done_lane FROM kube_reports_internal.result_pending p WHERE p.last IS NULL
 		AND kube_reports_internal.is_applied(p) AND kube_reports_internal.engine_serves(p.lane) LIMIT 1;
 	IF FOUND THEN

@@ -114,6 +114,13 @@ COMMENT ON FUNCTION kube_reports_internal.engine_serves(integer)
 	IS 'whether this transaction may ask the engine about documents of a lane: in the SQL variant, whether it is a '
 		'step of upkeep by a proxy that writes for the lane''s cluster';
 
+CREATE FUNCTION kube_reports_internal.pending_batch() RETURNS boolean
+LANGUAGE sql STABLE
+RETURN false;
+COMMENT ON FUNCTION kube_reports_internal.pending_batch()
+	IS 'makes the results of small reports that wait, several at once; false: there are none. Only the SQL variant has '
+		'such reports';
+
 ---- the registry ----
 
 CREATE FUNCTION kube_reports_internal.crd_definitions(crd kube_reports.report) RETURNS jsonb
