@@ -354,9 +354,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.write_merge(uuid, text[], bytea[], bigint[], bigint[], text[], bigint[])
-	IS 'writes what merges made, each for a group, and then deletes what was merged, of groups that were written or '
-		'that there was nothing to write for (unchanged): what could not be written keeps what it was made of; '
-		'returns the groups that are done';
+	IS 'writes the merged reports, one for each group. Then it deletes the merged sources of groups that were written '
+		'or did not change; a group that could not be written keeps its sources. Returns the finished groups';
 
 -- The proxy refuses requests of more than 3 MiB (--max-request-body-bytes): controllers could not write a larger report
 -- back.
@@ -384,9 +383,9 @@ BEGIN ATOMIC
 		WHERE a.cluster_id = $1 AND u.n = ANY (done);
 END;
 COMMENT ON FUNCTION kube_reports_internal.queue_rest(integer, "char", text[], text[], bigint[], text[], bigint[])
-	IS 'queues the next step of groups of which there may be more reports (unfinished: their numbers; last_names: of '
-		'each the report that was merged last; done: the groups that were written); it is due at once, behind what '
-		'has waited longer';
+	IS 'queues the next step of groups that may have more reports (unfinished: the numbers of the groups; last_names: '
+		'the last merged report of each; done: the groups that were written). The step is due at once, behind groups '
+		'that have waited longer';
 
 CREATE FUNCTION kube_reports_internal.warn_of_refusals(codes integer[], replies bytea[]) RETURNS void
 LANGUAGE plpgsql VOLATILE

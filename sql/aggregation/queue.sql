@@ -320,8 +320,8 @@ BEGIN
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.queue_piece(integer, text, integer) IS 'one step of what queue_everything() '
-		'asks for; after: the key of the last object that was looked at, empty at first';
+COMMENT ON FUNCTION kube_reports_internal.queue_piece(integer, text, integer)
+	IS 'one step of queue_everything(). after: the key of the last object of the step before, empty at first';
 
 ---- active policies ----
 

@@ -23,7 +23,7 @@ CREATE TABLE kube_reports_internal.reader_grant (
 );
 ALTER TABLE kube_reports_internal.reader_grant REPLICA IDENTITY FULL;
 COMMENT ON TABLE kube_reports_internal.reader_grant
-	IS 'what readers see: see grant_reader(), grant_cluster(), grant_clusters(), grant_namespace()';
+	IS 'the grants of readers: see grant_reader(), grant_cluster(), grant_clusters(), grant_namespace()';
 COMMENT ON COLUMN kube_reports_internal.reader_grant.cluster_id IS 'null: every cluster, also those to come';
 COMMENT ON COLUMN kube_reports_internal.reader_grant.namespace
 	IS 'null: every namespace and the reports of cluster scope; empty: the reports of cluster scope';

@@ -349,8 +349,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.read_filter(jsonb, text, bytea)
-	IS 'a filter, checked, with ids for what it names and the scope of its caller. Raises 22023 for members that are '
-		'unknown or of another form, 42501 for a wrong seal';
+	IS 'a filter, checked, with the ids that its texts stand for and the scope of its caller. Raises 22023 for members '
+		'that are unknown or of another form, 42501 for a wrong seal';
 
 -- There are few criteria.  Subjects and details are worth looking up only if few match.
 CREATE FUNCTION kube_reports_internal.look_up_text(wanted kube_reports_internal.result_filter, first_step integer,
@@ -385,9 +385,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.look_up_text(kube_reports_internal.result_filter, integer, integer)
-	IS 'a filter that has been read, with ids for what steps of a search for its text, if it has one, look for: of '
-		'subjects (2) or details (3), as long as they are few, and of criteria where the results with these are not; '
-		'the first pages of a search often need neither';
+	IS 'a filter that read_filter() returned, with the ids that steps of a search for its text need: of subjects (2) '
+		'or details (3) while these are few, and otherwise of the criteria of their results. The first pages of a '
+		'search often need neither';
 
 -- The fragments are constants: $1 is the filter.
 CREATE FUNCTION kube_reports_internal.count_conditions(wanted kube_reports_internal.result_filter) RETURNS text

@@ -173,8 +173,8 @@ CREATE VIEW kube_reports_internal.visible_policy AS
 		OR (r.cluster_id, r.namespace) IN (SELECT n.cluster_id, n.namespace
 			FROM kube_reports_internal.caller_namespace n);
 COMMENT ON VIEW kube_reports_internal.visible_policy
-	IS 'the counts by policy and status that whoever reads the view may see, to be added up as in visible_rollup; '
-		'criterion: one of the policy''s, whose rule says nothing';
+	IS 'the counts by policy and status that the reader of this view may see; add them up, as in visible_rollup. '
+		'criterion: one of the policy''s, whose rule has no meaning here';
 
 -- Counts are added up cluster by cluster, so that the sum does not handle the cluster's uid and name for each count,
 -- and the planner knows the number of clusters.
@@ -210,8 +210,7 @@ CREATE VIEW kube_reports_internal.visible_count AS
 	FROM kube_reports_internal.visible_rollup r
 		JOIN kube_reports_internal.criterion k ON k.id = r.criterion;
 COMMENT ON VIEW kube_reports_internal.visible_count
-	IS 'visible_rollup with what was measured by, and each count in the column of its status and of its severity as '
-		'well';
+	IS 'visible_rollup with its criteria, and with each count also in the column of its status and of its severity';
 
 CREATE VIEW kube_reports.status_counts WITH (security_barrier) AS
 	SELECT c.uid AS cluster, c.name AS cluster_name, r.namespace, r.source, r.pass, r.warn, r.fail, r.error, r.skip,
@@ -372,7 +371,7 @@ CREATE VIEW kube_reports_internal.control_criterion AS
 			AND f.rule IN ('', k.rule)
 		CROSS JOIN LATERAL (VALUES (f.control), (NULL)) c(control);
 COMMENT ON VIEW kube_reports_internal.control_criterion
-	IS 'what checks the controls of frameworks, and, where control is null, what checks any of a framework';
+	IS 'the criteria that check the controls of frameworks; control null: all criteria of a framework';
 
 CREATE VIEW kube_reports.control_counts WITH (security_barrier) AS
 	SELECT r.framework, r.control, c.uid AS cluster, c.name AS cluster_name, r.namespace, r.source, r.policy, r.rule,

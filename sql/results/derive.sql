@@ -516,8 +516,8 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.apply_new_results(integer, kube_reports_internal.derivation, timestamptz,
 	text[], text[], bigint[], text[])
-	IS 'does what apply_results() does, for reports that have just been created and have no origin; the type''s '
-		'results are current';
+	IS 'the same as apply_results(), for reports that have just been created and have no origin; the type''s results '
+		'are current';
 
 CREATE FUNCTION kube_reports_internal.record_results(lane integer, after_version bigint,
 	postpone boolean DEFAULT false, versions bigint[] DEFAULT NULL, prepared text[] DEFAULT NULL) RETURNS bigint
@@ -656,6 +656,6 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.record_results(integer, bigint, boolean, bigint[], text[])
 	IS 'brings results into step with the changes that a writer has logged; the writer calls it in the same '
 		'transaction, with the lane''s lock held. Does nothing unless the type''s results are current; returns the '
-		'last version handled. postpone: results of large reports follow later, by result_pending. versions, '
-		'prepared: what the proxy has computed for which change, see result_difference(); without the engine, results '
-		'that nobody has prepared follow as well';
+		'last version handled. postpone: results of large reports follow later, by result_pending. versions, prepared: '
+		'the results that the proxy has computed for each change, see result_difference(); without the engine, changes '
+		'without prepared results follow later, too';

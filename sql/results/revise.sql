@@ -135,5 +135,5 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.revise_results(integer, kube_reports_internal.derivation, timestamptz, text[],
 	text[], bigint[], bigint[], text[])
-	IS 'does what apply_results() does, for updates in which no result appears or disappears and all texts are known; '
-		'false when an update is not of this kind: then nothing was done';
+	IS 'the same as apply_results(), for updates in which no result appears or disappears and all texts are known; '
+		'false, and no change, when an update is not of this kind';

@@ -129,9 +129,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.add_reader(name, uuid, text, text)
-	IS 'gives a role what readers use, and one grant: cluster null: all that a selector selects, or all, namespace '
-		'null: all; a role without privileges loses grants that it had by name, as after a dump that was restored '
-		'without them. Raises 42704 for an unknown role or cluster';
+	IS 'gives a role the rights of readers, and one grant. cluster null: all clusters, or those that the selector '
+		'selects; namespace null: all namespaces. A role without privileges loses the grants of its name first, as '
+		'after the restore of a dump without privileges. Raises 42704 for an unknown role or cluster';
 
 -- jit: the planner overestimates views of a store whose tables were never analyzed.  Compilation then takes seconds,
 -- and execution milliseconds.  Compiled code gains little even where the views read millions of rows.

@@ -190,8 +190,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.begin_own_write()
-	IS 'the extension itself writes from here on, and triggers of DML do nothing: gives the setting api_write the seal '
-		'of this transaction. It ends with set_config(''kube_reports_internal.api_write'', '''', true)';
+	IS 'begins a write by the extension itself, during which triggers of DML do nothing: gives the setting api_write '
+		'the seal of this transaction. The write ends with set_config(''kube_reports_internal.api_write'', '''', true)';
 
 CREATE FUNCTION kube_reports_internal.own_write_proven() RETURNS trigger
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER

@@ -290,9 +290,10 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_import(uuid, text, text, text, text[], text[], text[], boolean,
 	kube_reports_internal.caller, text)
-	IS 'stores a batch of objects of one type as they are elsewhere, each with its resourceVersion there, its '
-		'metadata without it and the rest of its document. One row for each, see import_object(); one that is refused '
-		'stops no other. overwrite: also what was changed or deleted here. source: cluster, reports-server or sender';
+	IS 'stores a batch of objects of one type as they are at their source, each with its resourceVersion there, its '
+		'metadata without it and the rest of its document. Returns one row for each, see import_object(); a refused '
+		'object does not stop the others. overwrite: also objects that were changed or deleted here. source: cluster, '
+		'reports-server or sender';
 
 -- Called in a transaction of its own, after the transaction of api_import(), to compare the committed objects.
 CREATE FUNCTION kube_reports_internal.api_import_verify(cluster uuid, "group" text, version text, resource text,
@@ -385,8 +386,8 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_import_stale(uuid, text, text, text, timestamptz, boolean, integer,
 	kube_reports_internal.caller, text)
-	IS 'how many copies of a source that nobody has changed here were not seen there since a time: they are gone. '
-		'remove: deletes the next of them here, at most max_rows';
+	IS 'the number of unchanged copies of a source whose objects were not seen there since a time. remove: deletes the '
+		'next of these copies, at most max_rows';
 
 CREATE FUNCTION kube_reports_internal.api_cleanup(cluster uuid, "group" text, version text, resource text,
 		namespaces text[], names text[], uids text[], source_versions text[],

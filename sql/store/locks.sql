@@ -157,7 +157,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.require_read_committed()
-	IS 'refuses to write in a transaction whose snapshot may be too old, and refuses two-phase commit of it';
+	IS 'raises an error in a transaction whose snapshot may be too old for a write, and prevents two-phase commit of '
+		'the transaction';
 
 CREATE FUNCTION kube_reports.lock_writes() RETURNS void
 LANGUAGE plpgsql VOLATILE

@@ -161,9 +161,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_namespace(uuid, text, text, text, boolean, kube_reports_internal.caller)
-	IS 'notes what kube-apiserver said of one namespace (new_uid empty: there is none), asked after the row was read '
-		'with old_uid (empty: no row); does nothing when the row has another uid by now. Returns the row as it then '
-		'is; nulls: none';
+	IS 'stores the answer of kube-apiserver about one namespace (new_uid empty: it does not exist), which was asked '
+		'after the row was read with old_uid (empty: no row). Does nothing when the row has another uid by now. '
+		'Returns the row as it is then; nulls: none';
 
 -- The sweep does not wait for the finalizers of a dead namespace's objects.  A namespace is gone only when nothing is
 -- left in it, so controllers had time to remove their finalizers.  kube-apiserver would not let them finish in a
@@ -243,9 +243,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.sweep_piece(uuid, text, text, text, timestamptz, kube_reports_internal.caller)
-	IS 'deletes the next objects of a dead namespace, at most 500 or 4 MB, whatever their finalizers, and at last '
-		'notes what kube-apiserver, asked after the namespace was marked, has under that name (new_uid empty: '
-		'nothing). False: done, or that namespace is not the dead one';
+	IS 'deletes the next objects of a dead namespace, at most 500 or 4 MB, whatever their finalizers. At the end it '
+		'stores the namespace that kube-apiserver has under that name now (new_uid empty: none), asked after the '
+		'namespace was marked dead. False: all are deleted, or the namespace is not the dead one';
 
 CREATE PROCEDURE kube_reports_internal.api_sweep(cluster uuid, name text, dead_uid text, new_uid text,
 	new_created timestamptz, INOUT more boolean)

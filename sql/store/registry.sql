@@ -88,7 +88,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.store_type(integer, kube_reports.report, text, boolean)
-	IS 'adds or replaces a type; results null: what it has, or is known to have; the caller holds the store lock';
+	IS 'adds or replaces a type. results null: the value that the type has, or that of a type with a known mapping; '
+		'the caller holds the store lock';
 
 CREATE FUNCTION kube_reports.register_crd(crd jsonb, results text DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql VOLATILE

@@ -307,7 +307,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.dml_removed()
-	IS 'trigger: history and counts go with their cluster; upkeep looks at once for what clusters share';
+	IS 'trigger: deletes history and counts of deleted clusters, and makes upkeep look at once for unused rows that '
+		'clusters share';
 
 -- Nobody can watch a removed lane, and nothing else would ever delete its log.
 CREATE FUNCTION kube_reports_internal.dml_lane_removed() RETURNS trigger

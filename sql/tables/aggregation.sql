@@ -25,7 +25,7 @@ CREATE TABLE kube_reports_internal.aggregation (
 	forms		text[] COLLATE "C" NOT NULL DEFAULT '{}'
 );
 COMMENT ON TABLE kube_reports_internal.aggregation
-	IS 'what is aggregated in a cluster: see set_aggregation(); no row: nothing';
+	IS 'the options of aggregation of a cluster: see set_aggregation(); no row: no aggregation';
 COMMENT ON COLUMN kube_reports_internal.aggregation.admission IS 'admission reports of one resource become one';
 COMMENT ON COLUMN kube_reports_internal.aggregation.policy_reports
 	IS 'resource: a policy report for each resource, from ephemeral reports; policy: for each namespace and policy, '
@@ -38,8 +38,8 @@ COMMENT ON COLUMN kube_reports_internal.aggregation.chunk_size
 COMMENT ON COLUMN kube_reports_internal.aggregation.follow_policies
 	IS 'proxies that have a kube-apiserver keep active_policy up to date';
 COMMENT ON COLUMN kube_reports_internal.aggregation.forms
-	IS 'every group/policy_reports that policy reports were ever merged by: those of another than the present one are '
-		'deleted, so that nothing counts twice';
+	IS 'each pair group/policy_reports by which policy reports were ever merged; reports of any other than the present '
+		'pair are deleted, so that no result counts twice';
 
 ---- which policies are active ----
 
@@ -88,7 +88,7 @@ CREATE TABLE kube_reports_internal.aggregation_queue (
 	attempts	integer NOT NULL DEFAULT 0,
 	PRIMARY KEY (cluster_id, queued_at, id)
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
-COMMENT ON TABLE kube_reports_internal.aggregation_queue IS 'what is to be merged: see aggregate(); never dumped';
+COMMENT ON TABLE kube_reports_internal.aggregation_queue IS 'the groups to merge: see aggregate(); never dumped';
 COMMENT ON COLUMN kube_reports_internal.aggregation_queue.id
 	IS 'makes a key, by which the row is found on a subscriber';
 COMMENT ON COLUMN kube_reports_internal.aggregation_queue.stage
@@ -99,8 +99,8 @@ COMMENT ON COLUMN kube_reports_internal.aggregation_queue.after
 	IS 'how far an earlier step has come: in stages a and r the name of the last report that was merged, in stages e '
 		'and o the key of the last object that was looked at; empty: nowhere';
 COMMENT ON COLUMN kube_reports_internal.aggregation_queue.attempts
-	IS 'how often it was tried and failed for what the server was short of: it is tried again later each time, and '
-		'alone';
+	IS 'how often the merge failed for lack of memory, disk or time; each failure makes the pause longer, and the '
+		'group is tried alone';
 CREATE INDEX aggregation_queue_group ON kube_reports_internal.aggregation_queue (cluster_id, stage, namespace, key);
 CREATE INDEX aggregation_queue_failed ON kube_reports_internal.aggregation_queue (cluster_id, stage, namespace, key)
 	WHERE attempts > 0;

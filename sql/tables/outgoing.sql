@@ -43,8 +43,9 @@ COMMENT ON TABLE kube_reports_internal.webhook_progress
 COMMENT ON COLUMN kube_reports_internal.webhook_progress.sent IS 'events that were acknowledged';
 COMMENT ON COLUMN kube_reports_internal.webhook_progress.failures
 	IS 'attempts that failed since the last acknowledgement';
-COMMENT ON COLUMN kube_reports_internal.webhook_progress.holder IS 'what the sender of the batch under way, if there '
-		'is one, is known by, until held_until at the latest: another for each batch';
+COMMENT ON COLUMN kube_reports_internal.webhook_progress.holder
+	IS 'the identity of the sender of the batch under way, if there is one, until held_until at the latest; each batch '
+		'has another one';
 
 SELECT pg_catalog.pg_extension_config_dump('kube_reports_internal.webhook', '');
 SELECT pg_catalog.pg_extension_config_dump('kube_reports_internal.webhook_progress', '');

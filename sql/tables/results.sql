@@ -103,8 +103,9 @@ CREATE TABLE kube_reports_internal.result (
 COMMENT ON TABLE kube_reports_internal.result
 	IS 'one row for each result of a stored report whose type''s results are current, and for each resource of the '
 		'result; derived from the documents';
-COMMENT ON COLUMN kube_reports_internal.result.key IS 'which result of its report: a hash of source, policy, rule, '
-		'subject and what the type''s mapping adds; never of status, message, time';
+COMMENT ON COLUMN kube_reports_internal.result.key
+	IS 'the key of the result in its report: a hash of source, policy, rule, subject and the values that the type''s '
+		'mapping adds; not of status, message or time';
 COMMENT ON COLUMN kube_reports_internal.result.first_seen IS 'when the result appeared';
 COMMENT ON COLUMN kube_reports_internal.result.since IS 'when it got its status';
 COMMENT ON COLUMN kube_reports_internal.result.score
@@ -268,8 +269,8 @@ COMMENT ON VIEW kube_reports_internal.result_change
 	IS 'history, one by one: every appearance (old_status null), change of status and disappearance (new_status null) '
 		'of a result, with the columns of report_change';
 COMMENT ON COLUMN kube_reports_internal.result_change.of_known
-	IS 'false: old_status is null, in all events of this change of the report. Readers that ask for it do not unpack '
-		'what new reports have said, which is most of history';
+	IS 'false: old_status is null in all events of this change of the report. Readers that ask for true need not '
+		'unpack the events of new reports, which are most of history';
 
 ---- counts ----
 
@@ -288,7 +289,7 @@ CREATE TABLE kube_reports_internal.rollup (
 	UNIQUE (cluster_id, namespace, criterion, kind, status, native_status)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 COMMENT ON TABLE kube_reports_internal.rollup
-	IS 'how many results there are of each kind, up to the fold mark; current_rollup adds what came later';
+	IS 'the number of results of each kind, up to the fold mark; current_rollup adds later changes';
 -- In the order of result_criterion: tells which of its entries are worth reading.
 CREATE INDEX rollup_cell ON kube_reports_internal.rollup (criterion, status, cluster_id, namespace);
 

@@ -269,7 +269,7 @@ CREATE TABLE kube_reports_internal.caller_secret (
 		'hex')
 );
 COMMENT ON TABLE kube_reports_internal.caller_secret
-	IS 'one row: what seals of callers are made with; no part of a dump of the extension';
+	IS 'one row: the secret of the callers'' seals; not in a dump of the extension';
 INSERT INTO kube_reports_internal.caller_secret DEFAULT VALUES;
 
 ---- what pg_dump takes along ----

@@ -181,5 +181,5 @@ BEGIN ATOMIC
 	ORDER BY e.n;
 END;
 COMMENT ON FUNCTION kube_reports_internal.list_results(kube_reports.report, kube_reports.report)
-	IS 'the results of a report in the policy working group''s format, each as JSON beside what aggregation asks of '
-		'it; resource: takes the place of what each says it is about (null: that stays)';
+	IS 'the results of a report in the policy working group''s format, each as JSON with the members that aggregation '
+		'needs. resource: replaces the resource of each result (null: it stays)';

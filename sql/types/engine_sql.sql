@@ -30,7 +30,7 @@ COMMENT ON COLUMN kube_reports_internal.sql_answer.question
 	IS 'hash of the question; empty: the row of the step itself, which exists while the step runs';
 COMMENT ON COLUMN kube_reports_internal.sql_answer.asked IS 'the question; null: it has been answered';
 COMMENT ON COLUMN kube_reports_internal.sql_answer.clusters
-	IS 'of the row of a step: the clusters about whose documents it may ask';
+	IS 'in the row of a step: the clusters about whose documents the step may ask';
 
 CREATE FUNCTION kube_reports_internal.variant() RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -156,7 +156,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.sql_ask_time(bigint, text, text, text)
-	IS 'evaluated_at() by the engine; null while there is no answer, and where nobody can be asked: upkeep sets the '
+	IS 'evaluated_at() by the engine; null while there is no answer, and where no proxy can be asked: upkeep sets the '
 		'time later';
 
 -- A write without an answer has code -1, and stores nothing.  JSON has the status as text.

@@ -222,8 +222,8 @@ CREATE FUNCTION kube_reports_internal.prepare_results(mapping_id bigint,
 	AS 'MODULE_PATHNAME', 'sql_prepare_results' LANGUAGE C VOLATILE;
 COMMENT ON FUNCTION kube_reports_internal.prepare_results(bigint, kube_reports.report, integer, kube_reports.report,
 	kube_reports.report, kube_reports.report, kube_reports.report)
-	IS 'evaluated_at() of the new document; until the transaction ends, the server process remembers what '
-		'result_difference() says of the same arguments: so nothing is parsed while a lane is locked';
+	IS 'evaluated_at() of the new document. Until the transaction ends, the server process remembers the answer of '
+		'result_difference() to the same arguments, so that it parses nothing while a lane is locked';
 
 CREATE FUNCTION kube_reports_internal.result_difference(mapping_id bigint,
 	mapping kube_reports.report, cluster_id integer,
@@ -296,8 +296,8 @@ CREATE FUNCTION kube_reports_internal.list_results(body kube_reports.report, res
 		RETURNS SETOF record
 	AS 'MODULE_PATHNAME', 'sql_list_results' LANGUAGE C IMMUTABLE PARALLEL SAFE;
 COMMENT ON FUNCTION kube_reports_internal.list_results(kube_reports.report, kube_reports.report)
-	IS 'the results of a report in the policy working group''s format, each as JSON beside what aggregation asks of '
-		'it; resource: takes the place of what each says it is about (null: that stays)';
+	IS 'the results of a report in the policy working group''s format, each as JSON with the members that aggregation '
+		'needs. resource: replaces the resource of each result (null: it stays)';
 
 ---- answers ----
 
@@ -316,9 +316,8 @@ CREATE FUNCTION kube_reports_internal.list_plan(definition_id bigint, definition
 		OUT timeout_seconds bigint, OUT envelope text)
 	AS 'MODULE_PATHNAME', 'sql_list_plan' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION kube_reports_internal.list_plan(bigint, kube_reports.report, text)
-	IS 'what a list or watch asks for; code 200 or the Status to answer. match: r most recent, a any, n not older, e '
-		'exact; envelope: transform, apiVersion and kind when items are put together from stored texts as they are, '
-		'else null';
+	IS 'the plan of a list or watch; code 200 or the Status to answer. match: r most recent, a any, n not older, e '
+		'exact; envelope: transform, apiVersion and kind when items are put together from stored texts, else null';
 
 CREATE FUNCTION kube_reports_internal.render_object(definition_id bigint,
 	definition kube_reports.report, transform text,

@@ -149,8 +149,8 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.prepare_results(bigint, kube_reports.report, integer, kube_reports.report,
 	kube_reports.report, kube_reports.report, kube_reports.report)
-	IS 'evaluated_at() of the new document; until the transaction ends, the server process remembers what '
-		'result_difference() says of the same arguments: so nothing is parsed while a lane is locked';
+	IS 'evaluated_at() of the new document. Until the transaction ends, the server process remembers the answer of '
+		'result_difference() to the same arguments, so that it parses nothing while a lane is locked';
 
 -- Clusters share texts, and the rows come from a proxy of one cluster.  A row that names a text without saying it would
 -- tell the proxy whether another cluster has the text, and show it.  A row without an id names no text.  A function of
@@ -319,9 +319,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.list_plan(bigint, kube_reports.report, text)
-	IS 'what a list or watch asks for; code 200 or the Status to answer. match: r most recent, a any, n not older, e '
-		'exact; envelope: transform, apiVersion and kind when items are put together from stored texts as they are, '
-		'else null';
+	IS 'the plan of a list or watch; code 200 or the Status to answer. match: r most recent, a any, n not older, e '
+		'exact; envelope: transform, apiVersion and kind when items are put together from stored texts, else null';
 
 CREATE FUNCTION kube_reports_internal.render_object(definition_id bigint,
 	definition kube_reports.report, transform text,

@@ -138,9 +138,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.sql_path(text, boolean, integer)
-	IS 'what is wrong with a path of a mapping (null: nothing), and how many steps it has, added to those before. '
-		'made: the steps. An object for each: field (a member''s name); first, behind, by, one (a slice, or one '
-		'element); filter, operator, other (elements of a list); constant; without a member: all elements or members';
+	IS 'the error in a path of a mapping (null: none), and the number of its steps, added to those before. made: the '
+		'steps, an object for each: field (a member''s name); first, behind, by, one (a slice, or one element); '
+		'filter, operator, other (elements of a list); constant; without a member: all elements or members';
 
 CREATE FUNCTION kube_reports_internal.sql_path_error(path text, resources boolean) RETURNS text
 LANGUAGE plpgsql IMMUTABLE

@@ -21,7 +21,8 @@ BEGIN ATOMIC
 	FROM (SELECT string_to_array(selector, '/') AS parts) p,
 		LATERAL (SELECT (p.parts[1] COLLATE "C") ~ '^(\*|v[0-9]+((alpha|beta)[0-9]+)?)$' AS first) v;
 END;
-COMMENT ON FUNCTION kube_reports_internal.sql_kind_of(text) IS 'the kind in what a rule of a policy says of kinds';
+COMMENT ON FUNCTION kube_reports_internal.sql_kind_of(text)
+	IS 'the kind in a text by which a rule of a policy selects kinds';
 
 CREATE FUNCTION kube_reports_internal.sql_has_pod(description jsonb) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -41,7 +42,7 @@ BEGIN ATOMIC
 			kube_reports_internal.sql_array(kube_reports_internal.sql_object(block)->l.list)) e(item);
 END;
 COMMENT ON FUNCTION kube_reports_internal.sql_descriptions(jsonb)
-	IS 'the descriptions of resources in what a rule matches or excludes';
+	IS 'the descriptions of resources that a rule matches or excludes';
 
 -- All rules of a policy must allow generated rules, and one of them must be about pods or their controllers.
 CREATE FUNCTION kube_reports_internal.sql_makes_rules(rules jsonb) RETURNS boolean
