@@ -311,7 +311,7 @@ static const char *
 what_of(const char *path)
 {
 	static const char prefix[] = "/v1/forward/";
-	static const char *const whats[] = {"results", "objects", "sync"};
+	static const char *const whats[] = {"results", "objects", "evidence", "sync"};
 
 	if (strncmp(path, prefix, sizeof(prefix) - 1) != 0)
 		return NULL;

@@ -357,7 +357,8 @@ ledger_find_as_reader(const char *user, const char *password, const FileName *na
 	{
 		PGresult   *result = PQexecParams(connection, "SELECT 200, sha256, bytes, encoding, uri "
 										  "FROM kube_reports.evidence WHERE cluster = $1::uuid AND scan = $2 "
-										  "AND index = $3::integer AND name = $4", 4, NULL, parameters, NULL, NULL, 0);
+										  "AND index = $3::integer AND name = $4 AND provider <> 'sender'",
+										  4, NULL, parameters, NULL, NULL, 0);
 
 		if (PQresultStatus(result) == PGRES_TUPLES_OK)
 			code = PQntuples(result) == 1 ? found_code(result, found) : 404;

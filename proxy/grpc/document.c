@@ -27,6 +27,9 @@
 #define DEFAULT_SCAN "compliance"
 
 typedef KubeReports__Forward__V1__Batch ForwardBatch;
+typedef KubeReports__Forward__V1__EvidenceBatch ForwardEvidence;
+typedef KubeReports__Forward__V1__EvidenceFile ForwardFile;
+typedef KubeReports__Forward__V1__EvidenceStored ForwardEvidenceStored;
 typedef KubeReports__Forward__V1__Pair ForwardPair;
 typedef KubeReports__Forward__V1__Remediation ForwardRemediation;
 typedef KubeReports__Forward__V1__Result ForwardResult;
@@ -320,6 +323,41 @@ document_of_batch(Arena *arena, JsonText message, JsonText *document, DocumentBa
 	return close_document(&writer, document, status);
 }
 
+/* ---------- metadata of evidence ---------- */
+
+bool
+document_of_evidence(Arena *arena, JsonText message, JsonText *document, CallStatus *status)
+{
+	const ForwardEvidence *batch = parse(arena, &kube_reports__forward__v1__evidence_batch__descriptor, message,
+										 status);
+	Writer		writer;
+
+	if (batch == NULL)
+		return false;
+	open_document(&writer, arena);
+	write_extra(&writer, batch->extra_metadata, batch->n_extra_metadata, "extraMetadata", "extra_metadata", SIZE_MAX);
+	write_key(&writer, "evidence");
+	strbuf_putc(&writer.buf, '[');
+	for (size_t i = 0; i < batch->n_files; i++)
+	{
+		const ForwardFile *file = batch->files[i];
+
+		open_item(&writer, i);
+		write_key(&writer, "index");
+		strbuf_printf(&writer.buf, "%u", file->index);
+		write_key(&writer, "bytes");
+		strbuf_printf(&writer.buf, "%llu", (unsigned long long) file->bytes);
+		write_text(&writer, "scan", file->scan, "files[%zu].scan", i);
+		write_text(&writer, "name", file->name, "files[%zu].name", i);
+		write_text(&writer, "sha256", file->sha256, "files[%zu].sha256", i);
+		write_text(&writer, "encoding", file->encoding, "files[%zu].encoding", i);
+		write_text(&writer, "uri", file->uri, "files[%zu].uri", i);
+		strbuf_putc(&writer.buf, '}');
+	}
+	strbuf_putc(&writer.buf, ']');
+	return close_document(&writer, document, status);
+}
+
 /* ---------- single results ---------- */
 
 bool
@@ -411,6 +449,16 @@ document_result_field(Arena *arena, const char *pointer)
 	return arena_strdup(arena, pointer + (*pointer == '/'));
 }
 
+const char *
+document_evidence_field(Arena *arena, const char *pointer)
+{
+	static const char evidence[] = "/evidence";
+
+	if (strncmp(pointer, evidence, sizeof(evidence) - 1) == 0)
+		pointer = arena_printf(arena, "/files%s", pointer + sizeof(evidence) - 1);
+	return document_batch_field(arena, pointer);
+}
+
 /* ---------- answers ---------- */
 
 static uint64_t
@@ -437,5 +485,22 @@ document_stored(Arena *arena, const DocumentBatch *batch, JsonText reply)
 	bytes.len = kube_reports__forward__v1__stored__get_packed_size(&stored);
 	bytes.bytes = arena_alloc(arena, bytes.len + 1);
 	kube_reports__forward__v1__stored__pack(&stored, (uint8_t *) bytes.bytes);
+	return bytes;
+}
+
+JsonText
+document_evidence_stored(Arena *arena, JsonText reply)
+{
+	ForwardEvidenceStored stored = KUBE_REPORTS__FORWARD__V1__EVIDENCE_STORED__INIT;
+	JsonError	error;
+	const JsonNode *document = json_parse(arena, reply.bytes, reply.len, NULL, NULL, &error);
+	JsonText	bytes;
+
+	stored.accepted = number_of(document, "accepted");
+	stored.changed = number_of(document, "changed");
+	stored.removed = number_of(document, "removed");
+	bytes.len = kube_reports__forward__v1__evidence_stored__get_packed_size(&stored);
+	bytes.bytes = arena_alloc(arena, bytes.len + 1);
+	kube_reports__forward__v1__evidence_stored__pack(&stored, (uint8_t *) bytes.bytes);
 	return bytes;
 }

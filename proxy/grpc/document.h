@@ -35,6 +35,9 @@ typedef struct DocumentPair
 extern bool document_of_batch(Arena *arena, JsonText message, JsonText *document, DocumentBatch *named,
 							  CallStatus *status);
 
+/* The same for an EvidenceBatch, as a document of POST /v1/forward/evidence. */
+extern bool document_of_evidence(Arena *arena, JsonText message, JsonText *document, CallStatus *status);
+
 /* The same for a ResultRequest of compliance.proto; extraMetadata are the pairs of the call's metadata. */
 
 extern bool document_of_result(Arena *arena, JsonText message, DocumentPair *metadata, size_t metadata_count,
@@ -43,8 +46,11 @@ extern bool document_of_result(Arena *arena, JsonText message, DocumentPair *met
 /* The names of fields for status_of_reply(). */
 extern const char *document_batch_field(Arena *arena, const char *pointer);
 extern const char *document_result_field(Arena *arena, const char *pointer);
+extern const char *document_evidence_field(Arena *arena, const char *pointer);
 
-/* The answer to a batch, from the reply of api_forward(). */
+/* The answers to batches, from the reply of api_forward(). */
 extern JsonText document_stored(Arena *arena, const DocumentBatch *batch, JsonText reply);
+
+extern JsonText document_evidence_stored(Arena *arena, JsonText reply);
 
 #endif							/* GRPC_DOCUMENT_H */

@@ -162,6 +162,12 @@ begin_result(Call *call)
 }
 
 static void
+begin_evidence(Call *call)
+{
+	begin(call, "evidence");
+}
+
+static void
 cancel(Call *call)
 {
 	Work	   *work = call_work(call);
@@ -178,7 +184,8 @@ static void
 refuse_document(Work *work, int code, JsonText reply)
 {
 	CallStatus	status = status_of_reply(work->arena, code, reply, strcmp(work->what, "result") == 0 ?
-										 document_result_field : document_batch_field);
+										 document_result_field : strcmp(work->what, "evidence") == 0 ?
+										 document_evidence_field : document_batch_field);
 
 	if (status.code == STATUS_UNAUTHENTICATED)
 		status.message = "the credential was revoked or has expired";
@@ -208,6 +215,8 @@ stored(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 		refuse_document(work, code, reply);
 	else if (strcmp(work->what, "result") == 0)
 		call_answer(work->call, (JsonText) {"", 0});
+	else if (strcmp(work->what, "evidence") == 0)
+		call_answer(work->call, document_evidence_stored(work->arena, reply));
 	else
 		call_answer(work->call, document_stored(work->arena, &work->batch, reply));
 }
@@ -244,6 +253,23 @@ handle_batch(Call *call, Arena *arena, JsonText message)
 		work->batch.assessment.bytes = arena_strndup(arena, assessment.bytes, assessment.len);
 		store(work, document);
 	}
+	arena_free(&scratch);
+}
+
+static void
+handle_evidence(Call *call, Arena *arena, JsonText message)
+{
+	Work	   *work = call_work(call);
+	Arena		scratch;
+	JsonText	document;
+	CallStatus	status;
+
+	work->arena = arena;
+	arena_init(&scratch);
+	if (!document_of_evidence(&scratch, message, &document, &status))
+		call_end(call, &status);
+	else
+		store(work, document);
 	arena_free(&scratch);
 }
 
@@ -346,6 +372,7 @@ const CallMethod service_methods[] = {
 	{"/ComplianceService/SetResult", false, false, 0, begin_result, handle_result, cancel},
 	{"/kube_reports.forward.v1.ForwardService/StoreBatch", false, false, 0, begin_batches, handle_batch, cancel},
 	{"/kube_reports.forward.v1.ForwardService/StoreBatches", true, false, 0, begin_batches, handle_batch, cancel},
+	{"/kube_reports.forward.v1.ForwardService/StoreEvidence", true, false, 0, begin_evidence, handle_evidence, cancel},
 	{"/grpc.health.v1.Health/Check", false, true, HEALTH_BYTES, begin_health, handle_health, cancel},
 	{.path = NULL},
 };

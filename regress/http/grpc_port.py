@@ -136,6 +136,12 @@ class Sender:
                                           FORWARD.Stored.FromString)
         return call(messages, timeout=timeout, metadata=self.metadata)
 
+    def evidence(self, messages, timeout=30):
+        """StoreEvidence: an iterator of the answers."""
+        call = self.channel.stream_stream(SERVICE + "StoreEvidence", lambda m: m if isinstance(m, bytes) else
+                                          m.SerializeToString(), FORWARD.EvidenceStored.FromString)
+        return call(messages, timeout=timeout, metadata=self.metadata)
+
     def result(self, timeout=30, metadata=(), **fields):
         """SetResult."""
         call = self.channel.unary_unary("/ComplianceService/SetResult", COMPLIANCE.ResultRequest.SerializeToString,

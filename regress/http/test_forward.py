@@ -465,6 +465,28 @@ def test_sync(receiver):
     assert cluster
 
 
+def test_metadata_of_evidence(receiver):
+    """The JSON twin of StoreEvidence; docs/evidence.md shows a batch"""
+    cluster, token = receiver.add("keeper")
+    (shown,) = blocks((TOP / "docs" / "evidence.md").read_text(encoding="utf-8"), "json")
+    _, another = receiver.add("page")
+    assert receiver.post("evidence", json.loads(shown), another).json == {"accepted": 1, "changed": 1, "removed": 0}
+    file = {"scan": "ocp4-cis", "index": 7, "name": "master-0", "sha256": "0" * 64, "bytes": 7,
+            "uri": "https://store.example.com/7/master-0.xml"}
+    document = {"apiVersion": "forward/v1", "evidence": [file]}
+    assert receiver.post("evidence", document, token).json == {"accepted": 1, "changed": 1, "removed": 0}
+    assert receiver.post("evidence", document, token).json == {"accepted": 1, "changed": 0, "removed": 0}
+    assert receiver.database.psql("SELECT scan, index, name, provider, uri FROM kube_reports.evidence "
+                                  f"WHERE cluster = '{cluster}'") == \
+        "ocp4-cis|7|master-0|sender|https://store.example.com/7/master-0.xml"
+    refused = receiver.post("evidence", {**document, "evidence": [file, {**file, "name": "a/b", "index": "x"}]}, token)
+    assert refused.code == 400
+    assert [cause["field"] for cause in refused.json["details"]["causes"]] == ["/evidence/1/index", "/evidence/1/name"]
+    assert receiver.post("evidence", {"apiVersion": "forward/v1"}, token).code == 400
+    assert receiver.post("evidence", {**document, "evidence": [file] * 5001}, token).code == 413
+    assert receiver.post("evidence", document, "wrong").code == 401
+
+
 def test_the_same_batch_at_once(receiver):
     cluster, token = receiver.add("cut")
     stream = str(uuid.uuid4())

@@ -126,6 +126,59 @@ def test_batches(receiver):
         "Compliance Operator|ocp4-cis|cis|high|Cluster|cluster.example.com|NIST-800-53: CM-6;CM-6(1)"
 
 
+def kept(name, index=1, **more):
+    return FORWARD.EvidenceFile(**{"scan": "ocp4-cis", "index": index, "name": name, "sha256": "0" * 64, "bytes": 7,
+                                   "uri": f"s3://theirs/{index}/{name}.xml", **more})
+
+
+def test_metadata_of_evidence(receiver):
+    """Files that the sender keeps: in the view, once; each batch whole or not at all; repeats change nothing"""
+    cluster, token = receiver.add(cluster_name="keeper")
+    sender = receiver.sender(token)
+
+    def rows():
+        return receiver.database.psql("SELECT scan, index, name, bytes, encoding, provider, uri "
+                                      f"FROM kube_reports.evidence WHERE cluster = '{cluster}' ORDER BY index, name")
+
+    first = FORWARD.EvidenceBatch(files=[kept("a"), kept("b", encoding="bzip2")],
+                                  extra_metadata={"clusterName": "keeper", "region": "eu"})
+    answers = list(sender.evidence(iter([first, first, FORWARD.EvidenceBatch(files=[kept("a", bytes=8)])])))
+    assert [(one.accepted, one.changed, one.removed) for one in answers] == [(2, 2, 0), (2, 0, 0), (1, 1, 0)]
+    stored = ("ocp4-cis|1|a|8||sender|s3://theirs/1/a.xml\n"
+              "ocp4-cis|1|b|7|bzip2|sender|s3://theirs/1/b.xml")
+    assert rows() == stored
+    assert receiver.database.psql("SELECT extra_metadata->>'region' FROM kube_reports.cluster "
+                                  f"WHERE uid = '{cluster}'") == "eu"
+    # Each wrong field has its path; nothing of the batch is stored, and what came before stays.
+    for wrong, path in ((kept("../x"), "files[1].name"), (kept("x", scan="a/b"), "files[1].scan"),
+                        (kept("x", sha256="X"), "files[1].sha256"), (kept("x", bytes=0), "files[1].bytes"),
+                        (kept("x", index=4294967295), "files[1].index"), (kept("x", uri="none"), "files[1].uri"),
+                        (kept("c"), "files[1]")):
+        stream = sender.evidence(iter([first, FORWARD.EvidenceBatch(files=[kept("c"), wrong])]))
+        assert next(stream).accepted == 2
+        code, message = failure(list, stream)
+        assert code == "INVALID_ARGUMENT" and message.startswith(path + " "), (wrong, message)
+    assert failure(list, sender.evidence(iter([b"\xff\xff"])))[0] == "INVALID_ARGUMENT"
+    too_many = FORWARD.EvidenceBatch(files=[kept(f"n{n}") for n in range(5001)])
+    assert failure(list, sender.evidence(iter([too_many])))[0] == "RESOURCE_EXHAUSTED"
+    other = FORWARD.EvidenceBatch(files=[kept("c")], extra_metadata={"clusterName": "other"})
+    assert failure(list, sender.evidence(iter([other])))[0] == "PERMISSION_DENIED"
+    assert failure(list, receiver.sender("wrong").evidence(iter([first])))[0] == "UNAUTHENTICATED"
+    # The first batch, which came again, has put its own size back.
+    assert rows() == stored.replace("|8|", "|7|")
+    # Another cluster's sender writes its own.
+    another, its_token = receiver.add()
+    assert list(receiver.sender(its_token).evidence(iter([first.__class__(files=[kept("a")])])))[0].changed == 1
+    assert rows() == stored.replace("|8|", "|7|")
+    # Rotation, as for files that are stored here.
+    runs = [FORWARD.EvidenceBatch(files=[kept("a", index)]) for index in range(2, 6)]
+    assert [one.removed for one in sender.evidence(iter(runs))] == [0, 0, 2, 1]
+    assert receiver.database.psql("SELECT string_agg(index::text, ',' ORDER BY index) FROM kube_reports.evidence "
+                                  f"WHERE cluster = '{cluster}'") == "3,4,5"
+    assert receiver.database.psql("SELECT count(*) FROM kube_reports_internal.evidence_body") == "0"
+    assert receiver.database.psql(f"SELECT count(*) FROM kube_reports.evidence WHERE cluster = '{another}'") == "1"
+
+
 def test_stream_of_many(receiver):
     """1,000 results in a stream, all acknowledged in order, none lost, none twice"""
     cluster, token = receiver.add()
@@ -463,7 +516,7 @@ def test_page(receiver, tmp_path):
     """Runs what docs/forwarding.md says about gRPC, from the grant to a sender in Python."""
     page = (TOP / "docs" / "forwarding.md").read_text(encoding="utf-8").partition("## gRPC")[2]
     (start, send), (script,) = ([text for kind, text in re.findall(r"^```(\w*)\n(.*?)^```$", page, flags=re.M | re.S)
-                                 if kind == wanted] for wanted in ("", "python"))
+                                 if kind == wanted and "helm " not in text] for wanted in ("", "python"))
     port, metrics_port = free_port(), free_port()
     database, pki = receiver.database, receiver.own.pki
     environment = {**os.environ, "PGHOST": database.directory, "PGUSER": "kube_reports_owner",

@@ -113,9 +113,64 @@ SELECT kube_reports.set_setting('evidence_retention', '1 day');
 UPDATE kube_reports_internal.evidence_file SET created_at = now() - interval '2 days' WHERE scan = 's' AND index = 7;
 SELECT count(*) FROM kube_reports_internal.api_evidence_removals('file:///e');
 SELECT scan, index, name FROM kube_reports.evidence WHERE cluster_name = 'ev-east' AND scan = 's' ORDER BY index, name;
+
+-- Metadata of files that a sender keeps: they share names, rotation and readers with those that are stored here, and
+-- nothing here reads or removes what their URIs name.
+CREATE FUNCTION pg_temp.announce(files jsonb, credential text DEFAULT repeat('e', 64)) RETURNS text
+LANGUAGE sql
+AS $$
+	SELECT concat_ws(' ', f.code, coalesce((SELECT string_agg(c.value->>'field' || ' ' || (c.value->>'message'), '; ')
+		FROM jsonb_array_elements(r.reply#>'{details,causes}') c(value)), r.reply->>'message', r.reply::text))
+	FROM kube_reports_internal.api_forward_batch('00000000-0000-4000-8000-0000000000e0', 'evidence', 'token',
+			credential, convert_to(jsonb_build_object('apiVersion', 'forward/v1', 'evidence', files)::text, 'UTF8')) f,
+		LATERAL (SELECT convert_from(f.reply, 'UTF8')::jsonb) r(reply)
+$$;
+CREATE FUNCTION pg_temp.file(index integer, name text DEFAULT 'k', scan text DEFAULT 'kept',
+	uri text DEFAULT 's3://theirs/k.xml', bytes bigint DEFAULT 5, sha256 text DEFAULT repeat('0', 64)) RETURNS jsonb
+LANGUAGE sql
+AS $$
+	SELECT jsonb_build_object('scan', scan, 'index', index, 'name', name, 'sha256', sha256, 'bytes', bytes, 'uri', uri)
+$$;
+SELECT kube_reports.set_setting('evidence_retention', NULL);
+SET ROLE evidence_hub;
+SELECT pg_temp.announce(jsonb_build_array(pg_temp.file(1), pg_temp.file(1, 'l'), pg_temp.file(2)));
+SELECT pg_temp.announce(jsonb_build_array(pg_temp.file(1), pg_temp.file(2, bytes => 6)));
+SELECT pg_temp.announce(jsonb_build_array(pg_temp.file(1)), repeat('f', 64));
+SELECT pg_temp.announce('{}'), pg_temp.announce('[1]');
+SELECT pg_temp.announce(jsonb_build_array(pg_temp.file(1), pg_temp.file(1)));
+SELECT f.field, pg_temp.announce(jsonb_build_array(pg_temp.file(1) || jsonb_build_object(f.field, f.value)))
+	FROM (VALUES ('scan', '"../x"'::jsonb), ('scan', 'null'), ('name', '".x"'), ('name', '"a/b"'), ('index', '-1'),
+		('index', '1.5'), ('index', '"1"'), ('index', '1000000000'), ('sha256', '"ABC"'), ('bytes', '0'),
+		('bytes', '1e15'), ('encoding', '"gzip"'), ('uri', '"no uri"'), ('uri', 'null'), ('uri', '"s3://a b"'),
+		('uri', to_jsonb('s3://' || repeat('a', 1000)))) f(field, value);
+-- A file that is stored here is announced by its server alone; one that its sender kept is replaced when it comes.
+SELECT pg_temp.announce(jsonb_build_array(pg_temp.file(0, 'a', 's')));
+SELECT pg_temp.store('kept', 1, 'l', 'stored');
+SELECT f.code, f.uri FROM (VALUES ('k'), ('l')) n(name), kube_reports_internal.api_evidence_find('token',
+	repeat('e', 64), NULL, 'kept', 1, n.name) f ORDER BY n.name, f.code LIMIT 1;
+RESET ROLE;
+SELECT index, name, bytes, provider, CASE provider WHEN 'sender' THEN uri END AS uri
+	FROM kube_reports.evidence WHERE scan = 'kept' ORDER BY index, name;
+-- Rotation, retention: nothing of what the sender keeps is to be removed here, whatever its URI names.
+SET ROLE evidence_hub;
+SELECT pg_temp.announce(jsonb_build_array(pg_temp.file(3, uri => 'file:///e/other'),
+	pg_temp.file(4, uri => 'file:///e/another')));
+SELECT pg_temp.announce(jsonb_build_array(pg_temp.file(5)));
+RESET ROLE;
+SELECT index, name, regexp_replace(uri, '[0-9a-f-]{36}\.xml', 'ID.xml') AS uri
+	FROM kube_reports.evidence WHERE scan = 'kept' ORDER BY index, name;
+SELECT count(*) AS removed, bool_or(key LIKE '%other') AS foreign
+	FROM kube_reports_internal.api_evidence_removals('file:///e');
+SELECT kube_reports.set_setting('evidence_retention', '1 day');
+UPDATE kube_reports_internal.evidence_file SET created_at = now() - interval '2 days' WHERE scan = 'kept';
+SELECT count(*) FROM kube_reports_internal.api_evidence_removals('file:///e') WHERE key LIKE '%other';
+SELECT count(*) FROM kube_reports.evidence WHERE scan = 'kept';
 -- A cluster that moves: nothing is stored, and its files stay for the other database.
 SELECT kube_reports.hold_writes('00000000-0000-4000-8000-0000000000e2');
 SELECT pg_temp.open('s', 'b', 'certificate', 'ev-west');
+SELECT kube_reports.hold_writes('00000000-0000-4000-8000-0000000000e1');
+SELECT pg_temp.announce(jsonb_build_array(pg_temp.file(1)));
+SELECT kube_reports.release_writes('00000000-0000-4000-8000-0000000000e1');
 CALL kube_reports.unregister_cluster('00000000-0000-4000-8000-0000000000e2');
 SELECT count(*) FROM kube_reports_internal.evidence_body b WHERE b.key LIKE '00000000-0000-4000-8000-0000000000e2/s/%';
 CALL kube_reports.unregister_cluster('00000000-0000-4000-8000-0000000000e1');

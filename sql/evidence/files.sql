@@ -10,13 +10,15 @@
 
 CREATE VIEW kube_reports.evidence WITH (security_barrier) AS
 	SELECT c.uid AS cluster, c.name AS cluster_name, f.scan, f.index, f.name, encode(f.sha256, 'hex') AS sha256,
-		f.bytes, f.encoding, f.provider, f.place || '/' || f.key AS uri, f.created_at
+		f.bytes, f.encoding, f.provider, CASE f.place WHEN '' THEN f.key ELSE f.place || '/' || f.key END AS uri,
+		f.created_at
 	FROM kube_reports_internal.evidence_file f JOIN kube_reports.cluster c ON c.id = f.cluster_id
 	WHERE f.cluster_id = ANY (ARRAY(SELECT w.id FROM kube_reports_internal.caller_cluster w))
 		OR f.cluster_id IN (SELECT n.cluster_id FROM kube_reports_internal.caller_namespace n WHERE n.namespace = '');
 COMMENT ON VIEW kube_reports.evidence
 	IS 'the stored files of scans: index counts the runs of a scan; sha256 and bytes of the file as it was sent, in '
-		'encoding (empty or bzip2); uri: the place of the file. Readers see it like reports of cluster scope';
+		'encoding (empty or bzip2); provider: directory, s3, http, or sender, which keeps the file itself; uri: the '
+		'place of the file. Readers see it like reports of cluster scope';
 
 CREATE FUNCTION kube_reports_internal.require_evidence(caller kube_reports_internal.caller) RETURNS void
 LANGUAGE plpgsql STABLE
@@ -51,12 +53,13 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT kube_reports.setting('evidence_bytes')::bigint
 		- coalesce((SELECT sum(f.bytes) FROM kube_reports_internal.evidence_file f
-			WHERE f.cluster_id = evidence_room.cluster_id), 0)::bigint
+			WHERE f.cluster_id = evidence_room.cluster_id AND f.place <> ''), 0)::bigint
 		- coalesce((SELECT sum(b.bytes) FROM kube_reports_internal.evidence_body b
 			WHERE b.cluster_id = evidence_room.cluster_id), 0)::bigint
 $$;
 COMMENT ON FUNCTION kube_reports_internal.evidence_room(integer)
-	IS 'bytes that a cluster may still store, as evidence_bytes says; negative: it has more';
+	IS 'bytes that a cluster may still store, as evidence_bytes says; negative: it has more. Files that senders keep '
+		'do not count';
 
 CREATE FUNCTION kube_reports_internal.api_evidence_begin(kind text, credential text, scan text, index integer,
 	name text, encoding text, place text, bytes bigint, lifetime integer,
@@ -154,14 +157,14 @@ AS $$
 			RETURNING f.body, f.cluster_id, f.place, f.key
 	), left_over AS (
 		INSERT INTO kube_reports_internal.evidence_body (id, cluster_id, place, key, bytes, remove_after)
-			SELECT g.body, g.cluster_id, g.place, g.key, 0, now() FROM gone g
-			RETURNING id
+			SELECT g.body, g.cluster_id, g.place, g.key, 0, now() FROM gone g WHERE g.place <> ''
 	)
-	SELECT count(*) FROM left_over
+	SELECT count(*) FROM gone
 $$;
 COMMENT ON FUNCTION kube_reports_internal.rotate_evidence(integer, text)
 	IS 'keeps the newest indexes of a scan, by the time of their newest file, as many as evidence_rotation says (0: '
-		'all), and marks the files of the others for removal. Returns the number of these files';
+		'all), and marks the files of the others that are stored here for removal. Returns the number of files that '
+		'are no longer announced';
 
 CREATE FUNCTION kube_reports_internal.api_evidence_commit(kind text, credential text, id uuid, scan text,
 	index integer, name text, encoding text, provider text, sha256 text, bytes bigint,
@@ -218,7 +221,7 @@ BEGIN
 			VALUES (known.cluster_id, api_evidence_commit.scan, chosen_index, api_evidence_commit.name, received.id,
 				digest, api_evidence_commit.bytes, api_evidence_commit.encoding, api_evidence_commit.provider,
 				received.place, received.key, clock_timestamp());
-		received.id := former.body;
+		received.id := CASE WHEN former.place <> '' THEN former.body END;
 		received.place := former.place;
 		received.key := former.key;
 		PERFORM kube_reports_internal.rotate_evidence(known.cluster_id, api_evidence_commit.scan);
@@ -253,7 +256,7 @@ BEGIN
 		FROM kube_reports_internal.evidence_file f
 		WHERE f.cluster_id = known.cluster_id AND known.cluster = coalesce(api_evidence_find.cluster, known.cluster)
 			AND f.scan = api_evidence_find.scan AND f.index = api_evidence_find.index
-			AND f.name = api_evidence_find.name;
+			AND f.name = api_evidence_find.name AND f.place <> '';
 	code := coalesce(code, CASE WHEN known.cluster_id IS NULL THEN 401 ELSE 404 END);
 END
 $$;
@@ -278,7 +281,7 @@ BEGIN
 	END IF;
 	WITH old AS (
 		SELECT f.cluster_id, f.scan, f.index, f.name FROM kube_reports_internal.evidence_file f
-			WHERE f.place = api_evidence_removals.place
+			WHERE f.place IN (api_evidence_removals.place, '')
 				AND f.created_at < now() - kube_reports.setting('evidence_retention')::interval
 				AND NOT kube_reports_internal.evidence_held(f.cluster_id)
 			ORDER BY f.created_at LIMIT 1000 FOR UPDATE SKIP LOCKED
@@ -288,7 +291,7 @@ BEGIN
 			RETURNING f.body, f.cluster_id, f.place, f.key
 	)
 	INSERT INTO kube_reports_internal.evidence_body (id, cluster_id, place, key, bytes, remove_after)
-		SELECT g.body, g.cluster_id, g.place, g.key, 0, now() FROM gone g;
+		SELECT g.body, g.cluster_id, g.place, g.key, 0, now() FROM gone g WHERE g.place <> '';
 	-- From now on these files cannot be announced.
 	RETURN QUERY UPDATE kube_reports_internal.evidence_body b SET cluster_id = 0, bytes = 0
 		WHERE b.id IN (SELECT d.id FROM kube_reports_internal.evidence_body d
@@ -327,7 +330,7 @@ AS $$
 	), left_over AS (
 		INSERT INTO kube_reports_internal.evidence_body (id, cluster_id, place, key, bytes, remove_after)
 			SELECT g.body, g.cluster_id, g.place, g.key, 0, now() FROM gone g
-			WHERE NOT kube_reports_internal.evidence_held(leave_evidence.cluster_id)
+			WHERE g.place <> '' AND NOT kube_reports_internal.evidence_held(leave_evidence.cluster_id)
 	)
 	SELECT count(*) FROM gone
 $$;

@@ -322,7 +322,8 @@ BEGIN
 		RETURN;
 	END;
 	-- First, because the checks below look at each item.
-	IF EXISTS (SELECT FROM unnest(ARRAY[parsed->'results', parsed->'remediations', parsed->'items']) p(part)
+	IF EXISTS (SELECT FROM unnest(ARRAY[parsed->'results', parsed->'remediations', parsed->'items',
+				parsed->'evidence']) p(part)
 			WHERE CASE jsonb_typeof(p.part) WHEN 'array' THEN jsonb_array_length(p.part) > 5000 END) THEN
 		code := 413;
 		reply := kube_reports_internal.forward_refusal(413, 'RequestEntityTooLarge', 'a batch has at most 5000 items');
@@ -335,6 +336,7 @@ BEGIN
 			-- They have no number.
 			WHEN 'result' THEN kube_reports_internal.check_results(parsed || '{"seq": 1}')
 			WHEN 'objects' THEN kube_reports_internal.check_objects(exact)
+			WHEN 'evidence' THEN kube_reports_internal.check_evidence(parsed)
 			ELSE kube_reports_internal.check_sync(parsed) END;
 		SELECT * INTO metadata FROM kube_reports_internal.check_metadata(parsed->'extraMetadata', sender.cluster_name);
 		refusals := refusals || metadata.refusals;
@@ -366,6 +368,13 @@ BEGIN
 		ELSIF what = 'results' THEN
 			SELECT r.code, r.reply INTO code, reply FROM kube_reports_internal.forward_results(sender.name,
 				sender.cluster_id, sender.cluster, parsed, sha256(document)) r;
+		ELSIF what = 'evidence' THEN
+			SELECT e.code, e.reply, e.refusals INTO code, reply, refusals
+				FROM kube_reports_internal.forward_evidence(sender.cluster_id, sender.cluster, parsed) e;
+			IF refusals <> '{}' THEN
+				RAISE EXCEPTION 'files are refused' USING ERRCODE = 'KR400';
+			END IF;
+			PERFORM kube_reports_internal.merge_metadata(sender.cluster_id, parsed->'extraMetadata');
 		ELSE
 			SELECT o.code, o.reply, o.refusals INTO code, reply, refusals
 				FROM kube_reports_internal.forward_objects(sender.name, sender.cluster_id, sender.cluster, exact) o;
@@ -386,7 +395,7 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_forward_batch(uuid, text, text, text, bytea,
 	kube_reports_internal.caller)
-	IS 'a request of a sender with a proved credential. what: results, result, objects or sync; kind of the '
+	IS 'a request of a sender with a proved credential. what: results, result, objects, evidence or sync; kind of the '
 		'credential: token or certificate. Stores the whole batch for the cluster of the credential, or nothing; see '
 		'docs/forwarding.md';
 

@@ -23,7 +23,8 @@ CREATE TABLE kube_reports_internal.evidence_file (
 CREATE INDEX evidence_file_age ON kube_reports_internal.evidence_file (place, created_at);
 COMMENT ON TABLE kube_reports_internal.evidence_file IS 'evidence of scans: see the view kube_reports.evidence';
 COMMENT ON COLUMN kube_reports_internal.evidence_file.place
-	IS 'the URI of the directory, bucket or server that has the file; the key is the rest of the file''s URI';
+	IS 'the URI of the directory, bucket or server that has the file; the key is the rest of the file''s URI. Empty: '
+		'the sender keeps the file, and the key is the URI that the sender gave';
 
 -- No foreign key: a file outlives its cluster until it is removed.
 CREATE TABLE kube_reports_internal.evidence_body (
