@@ -40,11 +40,13 @@ give(void *state, uint64_t place, char *buffer, size_t size)
 	peer_excuse(transfer->peer, false);
 	if (got <= 0 || got > transfer->left)
 	{
+		counts_store_failure(STORE_FAILED);
 		/* The store has fewer or more bytes than were announced: the client must see that the file is not whole. */
 		return MHD_CONTENT_READER_END_WITH_ERROR;
 	}
 	transfer->left -= got;
 	peer_progress(transfer->peer, (size_t) got);
+	counts_sent((uint64_t) got);
 	return got;
 }
 
@@ -99,6 +101,7 @@ download(struct MHD_Connection *connection, Request *request)
 		snprintf(why, sizeof(why), "the file is not in --store");
 	if (outcome != STORE_OK)
 	{
+		counts_store_failure(outcome);
 		log_line(LOG_ERROR, "%s: %s", found.uri, why);
 		return request_refuse(connection, request, outcome == STORE_GONE ? 404 : 503, outcome == STORE_GONE ?
 							  "the file is not in the store of this server" : "the file cannot be read now");

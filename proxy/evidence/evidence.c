@@ -17,8 +17,10 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/notify.h"
 #include "evidence/ledger.h"
 #include "evidence/options.h"
+#include "evidence/plain_port.h"
 #include "evidence/request.h"
 #include "evidence/service.h"
 #include "evidence/store.h"
@@ -35,6 +37,8 @@ static struct
 	pthread_mutex_t lock;
 	pthread_cond_t woken;
 	bool		due;
+	unsigned	removed;		/* of this round; of the thread alone */
+	unsigned	left;
 }			removal =
 
 {
@@ -56,7 +60,11 @@ remove_file(const char *key)
 	char		why[WHY_SIZE] = "";
 
 	if (store->remove(key, why) == STORE_OK)
+	{
+		removal.removed++;
 		return true;
+	}
+	removal.left++;
 	log_line(LOG_ERROR, "cannot remove %s yet: %s", key, why);
 	return false;
 }
@@ -69,7 +77,10 @@ remove_files(void *state)
 		struct timespec until;
 		int			waited = 0;
 
+		removal.removed = 0;
+		removal.left = 0;
 		ledger_remove(remove_file);
+		counts_removal(removal.removed, removal.left);
 		clock_gettime(CLOCK_REALTIME, &until);
 		until.tv_sec += REMOVAL_SECONDS;
 		pthread_mutex_lock(&removal.lock);
@@ -129,12 +140,16 @@ main(int argc, char **argv)
 	ledger_open();
 	if (!service_start(why))
 		return fail(why);
+	if (!plain_port_start(why))
+		return fail(why);
 	if (pthread_create(&thread, NULL, remove_files, NULL) != 0)
 		return fail("cannot start a thread");
+	notify_ready();
 	log_line(LOG_NOTICE, "kube-reports-evidence listens on port %d, and stores files at %s",
 			 options.port, options.store);
 	while (sigtimedwait(&ends, NULL, &second) < 0)
 		service_look();
+	notify_stopping();
 	log_line(LOG_NOTICE, "shutdown begins; %u connections are open", service_connections());
 	drain();
 	log_flush();

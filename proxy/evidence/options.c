@@ -18,6 +18,10 @@ static const Flag flags[] =
 {
 	{"bind-address", FLAG_ADDRESS, &options.bind_address, "0.0.0.0", 0, 0, "address to listen on"},
 	{"secure-port", FLAG_INTEGER, &options.port, "8443", 1, 65535, "port to listen on, with TLS"},
+	{"metrics-bind-address", FLAG_ADDRESS, &options.metrics_bind_address, "0.0.0.0", 0, 0,
+	"address of the port for health and metrics"},
+	{"metrics-port", FLAG_INTEGER, &options.metrics_port, "8080", 0, 65535,
+	"port for health and metrics, plain HTTP; 0: no such port"},
 	{"tls-cert-file", FLAG_FILE, &options.certificate_file, "", 0, 0,
 	"PEM file with the certificate chain of the server; read again when it changes"},
 	{"tls-private-key-file", FLAG_FILE, &options.key_file, "", 0, 0,
@@ -87,6 +91,8 @@ options_parse(int argc, char **argv)
 	flags_parse(&flag_set, argc, argv, NULL, 0);
 	if (options.certificate_file[0] == '\0' || options.key_file[0] == '\0')
 		flags_refuse(&flag_set, "tls-cert-file", NULL, "is required, with --tls-private-key-file");
+	if (options.metrics_port == options.port)
+		flags_refuse(&flag_set, "metrics-port", NULL, "must not be the same as --secure-port");
 	if (!begins(options.store, "file:///") && !begins(options.store, "s3://") && !begins(options.store, "https://"))
 		flags_refuse(&flag_set, "store", options.store,
 					 "must be file:///DIRECTORY, s3://BUCKET[/PREFIX] or https://HOST/PATH");

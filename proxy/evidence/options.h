@@ -15,6 +15,8 @@ typedef struct Options
 {
 	const char *bind_address;
 	int			port;
+	const char *metrics_bind_address;
+	int			metrics_port;	/* 0: none */
 	const char *certificate_file;
 	const char *key_file;
 	const char *client_ca_file; /* "": senders have tokens only */

@@ -12,6 +12,7 @@
 #include <openssl/evp.h>
 #include <stdint.h>
 
+#include "evidence/counts.h"
 #include "evidence/ledger.h"
 #include "evidence/store.h"
 #include "evidence/watchdog.h"
@@ -24,6 +25,7 @@ struct Request
 	bool		escaped;		/* the target of the request has a %: no name needs one */
 	bool		begun;			/* the head was read */
 	uint64_t	started;		/* milliseconds */
+	Operation	operation;
 	unsigned	status;			/* of the answer; 0: none yet */
 	Peer	   *peer;			/* NULL before the head was read */
 	FileName	name;
@@ -52,6 +54,9 @@ extern enum MHD_Result upload_begin(struct MHD_Connection *connection, Request *
 extern enum MHD_Result upload_piece(struct MHD_Connection *connection, Request *request, const char *bytes,
 									size_t len);
 extern enum MHD_Result upload_end(struct MHD_Connection *connection, Request *request);
+
+/* How many uploads are under way. */
+extern unsigned upload_count(void);
 
 /* Gives up what was not announced, and frees what the request holds. */
 extern void upload_release(Request *request);

@@ -17,6 +17,7 @@
 #include "evidence/service.h"
 
 #include <ctype.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +30,7 @@
 #include "base/sockets.h"
 #include "base/watched_file.h"
 #include "evidence/answer.h"
+#include "evidence/counts.h"
 #include "evidence/file_name.h"
 #include "evidence/options.h"
 #include "evidence/request.h"
@@ -55,6 +57,7 @@ static struct
 	WatchedFile key;
 	WatchedFile ca;
 	bool		outdated;		/* files have changed, and are not in use yet */
+	atomic_bool ended;
 }			service;
 
 static uint64_t
@@ -84,6 +87,7 @@ post(struct MHD_Connection *connection, Request *request)
 	bool		repeated;
 	const char *report = sender_header(connection, "X-Report-Name", &repeated);
 
+	request->operation = OPERATION_UPLOAD;
 	if (report == NULL || repeated || strlen(report) >= sizeof(request->name.report))
 		return request_refuse(connection, request, 400,
 							  "the header X-Report-Name must have the name of the report, once");
@@ -128,6 +132,7 @@ route(struct MHD_Connection *connection, Request *request, const char *url, cons
 	if (!file_name_read(url + sizeof(PREFIX) - 1, get, &request->name))
 		return request_refuse(connection, request, 404, get ? "the path must be " PREFIX "[CLUSTER/]SCAN/INDEX/REPORT" :
 							  "the path must be " PREFIX "SCAN/INDEX/REPORT");
+	request->operation = get ? OPERATION_DOWNLOAD : OPERATION_UPLOAD;
 	return get ? download(connection, request) : upload_begin(connection, request, false);
 }
 
@@ -190,6 +195,7 @@ request_ended(void *state, struct MHD_Connection *connection, void **request_sta
 		return;
 	*request_state = NULL;
 	upload_release(request);
+	counts_request(request->operation, how == MHD_REQUEST_TERMINATED_COMPLETED_OK ? request->status : 0);
 	if (request->begun)
 		log_line(request->status < 300 && how == MHD_REQUEST_TERMINATED_COMPLETED_OK ? LOG_INFO : LOG_WARNING,
 				 "%s/%d/%s of sender %s: %llu bytes came, code %u, %s, %llu ms",
@@ -353,9 +359,16 @@ service_look(void)
 		replace_server();
 }
 
+bool
+service_takes(void)
+{
+	return !service.ended;
+}
+
 void
 service_end(void)
 {
+	service.ended = true;
 	MHD_quiesce_daemon(service.current);
 	close(service.fd);
 }

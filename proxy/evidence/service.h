@@ -19,7 +19,10 @@ extern void service_look(void);
 /* Takes no new connection from now on. */
 extern void service_end(void);
 
-/* How many connections are open. */
+/* Whether new connections are taken: until service_end(). Any thread may ask. */
+extern bool service_takes(void);
+
+/* How many connections are open; for the main thread only. */
 extern unsigned service_connections(void);
 
 #endif							/* EVIDENCE_SERVICE_H */

@@ -89,6 +89,17 @@ leave_slot(Request *request)
 	request->holds_slot = false;
 }
 
+unsigned
+upload_count(void)
+{
+	unsigned	count;
+
+	pthread_mutex_lock(&slots.lock);
+	count = (unsigned) slots.count;
+	pthread_mutex_unlock(&slots.lock);
+	return count;
+}
+
 /* ---------- the head ---------- */
 
 static bool
@@ -162,6 +173,7 @@ fail(Request *request, unsigned status, const char *message)
 static void
 store_failed(Request *request, StoreOutcome outcome, const char *why)
 {
+	counts_store_failure(outcome);
 	log_line(LOG_ERROR, "%s: %s", request->entry.key, why);
 	fail(request, status_of(outcome), outcome == STORE_FULL ? "the store has no room for the file" :
 		 "the file cannot be stored now");
@@ -325,6 +337,7 @@ upload_end(struct MHD_Connection *connection, Request *request)
 	}
 	if (request->refusal != 0)
 		return request_refuse(connection, request, request->refusal, request->message);
+	counts_stored(request->bytes);
 	removal_wake();
 	/* None of these texts has a character that JSON escapes. */
 	snprintf(json, sizeof(json), "{\"cluster\":\"%s\",\"scan\":\"%s\",\"index\":%d,\"name\":\"%s\",\"sha256\":\"%s\","

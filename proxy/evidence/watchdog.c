@@ -19,6 +19,7 @@
 
 #include "base/allocate.h"
 #include "base/log.h"
+#include "evidence/counts.h"
 #include "evidence/options.h"
 
 /* The rate is the average of at least this time, in milliseconds. */
@@ -115,6 +116,18 @@ peer_cut(Peer *peer)
 	shutdown(peer->fd, SHUT_RDWR);
 }
 
+unsigned
+peer_count(void)
+{
+	unsigned	count = 0;
+
+	pthread_mutex_lock(&lock);
+	for (const Peer *peer = peers; peer != NULL; peer = peer->next)
+		count++;
+	pthread_mutex_unlock(&lock);
+	return count;
+}
+
 static const char *
 fault(const Peer *peer, uint64_t now)
 {
@@ -152,6 +165,7 @@ watchdog_look(void)
 		peer->since = now;
 	}
 	pthread_mutex_unlock(&lock);
+	counts_slow((unsigned) count);
 	if (count > 0)
 		log_line(LOG_WARNING, "%d connections were closed: %s", count, last);
 }

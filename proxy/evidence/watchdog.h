@@ -29,6 +29,9 @@ extern void peer_excuse(Peer *peer, bool begins);
 /* Cuts a connection at once. */
 extern void peer_cut(Peer *peer);
 
+/* How many connections are open. */
+extern unsigned peer_count(void);
+
 /* Cuts the connections that are too slow now; called every second. */
 extern void watchdog_look(void);
 

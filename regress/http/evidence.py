@@ -1,6 +1,7 @@
 """A kube-reports-evidence with its senders, for regress/http/test_evidence*.py and regress/evidence."""
 
 import contextlib
+import http.client
 import os
 import pathlib
 import pwd
@@ -34,7 +35,9 @@ class Evidence:
         """under: a command that runs the process in its own place."""
         self.database = own.database
         self.pki = own.pki
+        self.cluster = own.cluster
         self.port = free_port()
+        self.metrics_port = free_port()
         self.directory = f"{own.database.directory}/evidence-{self.port}"
         stack_command("as_server", "mkdir", self.directory)
         self.database.psql("SELECT kube_reports.grant_ingest('kube_reports_proxy')")
@@ -43,7 +46,8 @@ class Evidence:
         self.command = [
             "/bin/bash", STACK, "become_server", *under,
             f"{own.database.directory}/dest/usr/bin/kube-reports-evidence", "--bind-address=127.0.0.1",
-            f"--secure-port={self.port}", f"--tls-cert-file={own.pki}/serving.crt",
+            f"--secure-port={self.port}", "--metrics-bind-address=127.0.0.1",
+            f"--metrics-port={self.metrics_port}", f"--tls-cert-file={own.pki}/serving.crt",
             f"--tls-private-key-file={own.pki}/serving.key", f"--client-ca-file={own.pki}/senders/ca.crt",
             f"--database={own.database.connection('kube_reports_proxy')}",
             f"--store={self.store}", "--v=1", *flags]
@@ -61,6 +65,18 @@ class Evidence:
         with contextlib.suppress(OSError):
             return self.api().get("/readyz").code
         return None
+
+    def plain(self, path):
+        """Status and text of the port for health and metrics."""
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", self.metrics_port, timeout=30)) as connection:
+            connection.request("GET", path)
+            response = connection.getresponse()
+            return response.status, response.read().decode()
+
+    def metrics(self):
+        """The values of /metrics by name, labels included."""
+        lines = (line.rpartition(" ") for line in self.plain("/metrics")[1].splitlines() if line[:1] != "#")
+        return {name: float(value) for name, _, value in lines}
 
     def log(self):
         return self.log_path.read_text(encoding="utf-8")

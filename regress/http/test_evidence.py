@@ -6,6 +6,7 @@ import hashlib
 import http.server
 import json
 import os
+import pathlib
 import re
 import signal
 import socket
@@ -14,6 +15,7 @@ import subprocess
 import threading
 
 import pytest
+import yaml
 
 from client import Api, run, until
 from conftest import VERSION, free_port, stack_command
@@ -34,7 +36,7 @@ def evidence(module_stack):
 
 
 @pytest.fixture
-def another(module_stack):
+def another(module_stack, evidence):  # which makes the senders' certificates
     """A function that starts a further process; all of them end with the test."""
     started = []
 
@@ -515,6 +517,41 @@ def test_slow_peers(evidence):
             connection.close()
 
 
+def test_foreign_uris(evidence):
+    """Metadata whose URI names another cluster's file: nothing reads it, and nothing removes it"""
+    database = evidence.database
+    victim, token = evidence.add("victim")
+    assert evidence.put("s/1/a", ARF, token).code == 201
+    uri = evidence.rows(victim, "uri, scan, index, name").split("|")[0]
+    thief, its_token = evidence.add("thief")
+    database.psql("CREATE ROLE evidence_thief LOGIN PASSWORD 'right'; GRANT evidence_thief TO kube_reports_owner",
+                  user="postgres")
+    database.psql(f"SELECT kube_reports.grant_cluster('evidence_thief', '{thief}')")
+    ask_for_passwords(database, "evidence_thief")
+
+    def announce(index):
+        file = {"scan": "s", "index": index, "name": "a", "sha256": "0" * 64, "bytes": len(ARF), "uri": uri}
+        document = json.dumps({"apiVersion": "forward/v1", "evidence": [file]})
+        digest = hashlib.sha256(its_token.encode()).hexdigest()
+        return database.psql(
+            f"SELECT code FROM kube_reports_internal.api_forward_batch('{evidence.cluster}', 'evidence', 'token', "
+            f"'{digest}', convert_to('{document}', 'UTF8'))", user="kube_reports_proxy")
+    assert [announce(index) for index in range(1, 6)] == ["200"] * 5
+    assert evidence.rows(thief, "uri, scan, index, name") == "\n".join(f"{uri}|s|{index}|a" for index in (3, 4, 5))
+    assert evidence.get("s/5/a", its_token).code == 404
+    until(lambda: evidence.curl(f"/v1/evidence/{thief}/s/4/b", None, "-u", "evidence_thief:right")[0] == 404, 20,
+          "the new rules of the server")
+    assert evidence.curl(f"/v1/evidence/{thief}/s/5/a", None, "-u", "evidence_thief:right")[0] == 404
+    # A file that comes takes the place of metadata, and rotation goes on.
+    for index in range(5, 9):
+        assert evidence.put(f"s/{index}/a", ARF, its_token).code == 201
+    database.psql(f"CALL kube_reports.unregister_cluster('{thief}')")
+    # An upload begins a round of removal.
+    assert evidence.put("s/1/b", ARF, token).code == 201
+    evidence.settled()
+    assert evidence.get("s/1/a", token).body == ARF
+
+
 # ---------- the other server ----------
 
 class Sink(http.server.BaseHTTPRequestHandler):
@@ -605,6 +642,84 @@ def test_sent_on(another, sink, module_stack, tmp_path):
     assert own.put("s/1/e", ARF, token).code == 503
 
 
+# ---------- health and metrics ----------
+
+def test_metrics(another):
+    """What was stored, refused, cut, given back, removed; the plain port has nothing else"""
+    own = another(flags=["--max-body-bytes=100000"], under=["prlimit", "--fsize=50000"])
+    cluster, token = own.add("metrics")
+    assert own.plain("/livez") == (200, "ok") and own.plain("/readyz") == (200, "ok")
+    assert own.plain("/v1/evidence/s/1/a")[0] == 404 and own.plain("/")[0] == 404
+    assert own.put("s/1/a", ARF, token).code == 201 and own.put("s/1/a", ARF, token).code == 200
+    assert own.put("s/1/b", b"x" * 60000, token).code == 507
+    assert own.put("s/1/c", b"x" * 100001, token).code == 413
+    assert own.put("s/1/a", ARF, "wrong").code == 401
+    assert own.get("s/1/a", token).code == 200 and own.get("s/1/b", token).code == 404
+    own.settled()
+    connection = own.connect()
+    connection.sendall(own.head("/v1/evidence/s/1/d", token, "Content-Length: 1000") + b"x")
+    until(lambda: own.metrics()["kube_reports_evidence_uploads"] == 1, 20, "the upload")
+    assert own.metrics()["kube_reports_evidence_connections"] == 1
+    connection.close()
+    name = "kube_reports_evidence_requests_total"
+
+    def count(operation, code):
+        return own.metrics().get(f'{name}{{operation="{operation}",code="{code}"}}', 0)
+    until(lambda: count("upload", "cut") == 1, 20, "the end of the upload")
+    assert [count("upload", code) for code in (200, 201, 401, 413, 507)] == [1] * 5
+    assert [count("download", code) for code in (200, 404)] == [1, 1]
+    # Rotation removes the first two runs.
+    for index in range(2, 6):
+        assert own.put(f"s/{index}/a", ARF, token).code == 201
+    own.settled()
+    found = own.metrics()
+    assert found["kube_reports_evidence_stored_bytes_total"] == 6 * len(ARF)
+    assert found["kube_reports_evidence_sent_bytes_total"] == len(ARF)
+    assert found['kube_reports_evidence_store_failures_total{reason="full"}'] == 1
+    assert found['kube_reports_evidence_store_failures_total{reason="other"}'] == 0
+    until(lambda: own.metrics()["kube_reports_evidence_removed_files_total"] >= 2, 20, "the rotation")
+    assert found["kube_reports_evidence_unremoved_files"] == 0 and found["kube_reports_evidence_database_up"] == 1
+    assert own.rows(cluster, "DISTINCT index, 1 AS scan, 2 AS name") == "3|1|2\n4|1|2\n5|1|2"
+
+
+def test_metrics_of_alerts(evidence):
+    """Each metric that an alert of the chart or docs/evidence.md names is there, and none else."""
+    top = pathlib.Path(__file__).resolve().parents[2]
+    alerts = yaml.safe_load((top / "helm" / "kube-reports" / "files" / "alerts.yaml").read_text(encoding="utf-8"))
+    wanted = {name for one in alerts["alerts"] if one["of"] == "evidence"
+              for name in re.findall(r"kube_reports_evidence_\w+", one["expr"])}
+    rows = re.findall(r"^\| (`kube_reports_evidence_\w+`[^|]*) \|",
+                      (top / "docs" / "evidence.md").read_text(encoding="utf-8"), re.M)
+    documented = {name if name.startswith("kube_reports") else "kube_reports_evidence" + name
+                  for row in rows for name in re.findall(r"`(\w+)`", row)}
+    there = set(re.findall(r"^# TYPE (\w+)", evidence.plain("/metrics")[1], re.M))
+    assert len(wanted) >= 4 and wanted - there == set() and documented == there
+
+
+def test_not_ready(another, module_stack):
+    """Without the database the pod is not ready, and lives; its metrics say so; a shutdown is seen at /readyz"""
+    own = another()
+    module_stack.database.stop("immediate")
+    try:
+        until(lambda: own.plain("/readyz")[0] == 503, 30, "the failure")
+        assert own.plain("/livez") == (200, "ok")
+        assert own.metrics()["kube_reports_evidence_database_up"] == 0
+    finally:
+        module_stack.database.start()
+    until(lambda: own.plain("/readyz")[0] == 200, 30, "the database")
+    _, token = own.add("not-ready")
+    connection = own.connect()
+    connection.sendall(own.head("/v1/evidence/s/1/a", token, f"Content-Length: {len(ARF)}") + ARF[:100])
+    until(lambda: own.metrics()["kube_reports_evidence_uploads"] == 1, 20, "the upload")
+    own.process.send_signal(signal.SIGTERM)
+    until(lambda: own.plain("/readyz") == (503, "the server ends"), 20, "the shutdown")
+    assert own.plain("/livez")[0] == 200
+    connection.sendall(ARF[100:])
+    assert connection.recv(100).startswith(b"HTTP/1.1 201")
+    connection.close()
+    assert own.process.wait(30) == 0
+
+
 def test_command_lines(module_stack):
     program = f"{module_stack.database.directory}/dest/usr/bin/kube-reports-evidence"
     for flags, named in (([], "tls-cert-file"), (["--store=ftp://x"], "store"),
@@ -631,7 +746,8 @@ def test_page(another, tmp_path):
     for name in ("serving.crt", "serving.key"):
         (tmp_path / name).symlink_to(f"{own.pki}/{name}")
     (tmp_path / "senders.crt").symlink_to(f"{own.pki}/senders/ca.crt")
-    start, send, download, read = shells
+    # regress/chart renders those of the chart.
+    start, send, download, read = (text for text in shells if "helm" not in text)
 
     def shell(text, port):
         text = re.sub(r"^\$ ", "", text, flags=re.M).replace("127.0.0.1:8443", f"127.0.0.1:{port}")
@@ -642,7 +758,7 @@ def test_page(another, tmp_path):
     shell(grant, 0)
     port = free_port()
     server = server.replace("/var/lib/kube-reports-evidence", own.directory).replace(
-        "--secure-port=8443", f"--bind-address=127.0.0.1 --secure-port={port}").replace(
+        "--secure-port=8443", f"--bind-address=127.0.0.1 --secure-port={port} --metrics-port=0").replace(
             "kube-reports-evidence", f"exec {database.directory}/dest/usr/bin/kube-reports-evidence", 1)
     with subprocess.Popen(["/bin/bash", "-c", server], cwd=tmp_path, env=environment) as started:
         try:
