@@ -14,6 +14,9 @@ SENDER = {
               "compliancecheckresults.compliance.openshift.io/v1alpha1"],
     "credential": {"secretName": "receiver"},
 }
+GRPC = {"enabled": True}
+EVIDENCE = {"enabled": True}
+KNOWN = {"id": "3b241101-e2bb-4255-8caf-4136c566a962"}
 MONITORED = {"serviceMonitor": {"enabled": True}, "prometheusRule": {"enabled": True}, "dashboards": {"enabled": True}}
 
 MATRIX = {
@@ -93,6 +96,55 @@ MATRIX = {
         },
         "certificate": {"source": "cert-manager"},
         "networkPolicy": {"forwardFrom": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]},
+    },
+    "grpc": {"grpc": GRPC, "cluster": KNOWN},
+    "evidence": {"evidence": EVIDENCE},
+    "evidence-in-a-bucket": {
+        "evidence": {
+            "enabled": True,
+            "replicas": 2,
+            "store": "s3://evidence/files",
+            "s3": {"endpoint": "https://s3.example.org", "region": "eu", "credentials": {"secretName": "bucket"}},
+            "storeTls": {"secretName": "store", "certificate": "tls.crt"},
+        },
+        "database": EXTERNAL,
+    },
+    "evidence-on-a-shared-volume": {
+        "evidence": {
+            "enabled": True,
+            "replicas": 2,
+            "volume": {"accessModes": ["ReadWriteMany"], "storageClassName": "shared", "size": "1Ti"},
+        },
+    },
+    "evidence-on-a-claim": {"evidence": {"enabled": True, "volume": {"existingClaim": "mine"}}},
+    "all-receivers": {
+        **MONITORED,
+        "cluster": KNOWN,
+        "commonLabels": {"team": "platform"},
+        "imagePullSecrets": [{"name": "pull"}],
+        "receiver": {"enabled": True, "clientCA": {"secretName": "senders", "key": "cas.pem"}},
+        "networkPolicy": {
+            "forwardFrom": [{"ipBlock": {"cidr": "10.0.0.0/8"}}],
+            "metricsFrom": [{"podSelector": {"matchLabels": {"app": "prometheus"}}}],
+            "receiversEgress": [{"to": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]}],
+        },
+        **{
+            part: {
+                "enabled": True,
+                "image": {"registry": "registry.example.org/mirror", "tag": "1"},
+                "service": {"type": "LoadBalancer", "port": 443, "annotations": {"a": "b"}},
+                "dnsNames": [f"{part}.example.org"],
+                "verbosity": 1,
+                "extraFlags": {"max-connections": 512},
+                "podAnnotations": {"a": "b"},
+                "podLabels": {"c": "d"},
+                "nodeSelector": {"e": "f"},
+                "tolerations": [{"operator": "Exists"}],
+                "affinity": {"podAntiAffinity": {}},
+                "priorityClassName": "high",
+            }
+            for part in ("grpc", "evidence")
+        },
     },
     "sender": {"proxy": {"enabled": False}, "sender": SENDER},
     "sender-with-everything": {

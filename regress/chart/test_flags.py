@@ -20,6 +20,14 @@ def proxy_commands(objects):
                 yield container["command"][1:] + container.get("args", [])
 
 
+def receiver_commands(objects):
+    """The other programs, each with its command line."""
+    for _, pod in pods(objects):
+        for container in containers(pod):
+            if container["command"][0] in ("kube-reports-grpc", "kube-reports-evidence"):
+                yield container["command"][0], container["args"]
+
+
 def flags(objects):
     """The server's flags, by name."""
     container = named(objects, "Deployment", "kube-reports")["spec"]["template"]["spec"]["containers"][0]
@@ -31,10 +39,12 @@ def test_every_flag_is_one(values):
     """--help at the end is answered once all flags before it are understood, with their values."""
     lines = list(proxy_commands(render(values)))
     assert lines
-    for line in lines:
-        done = subprocess.run([PROXY, *line, "--help"], capture_output=True, text=True, timeout=30, check=False)
+    own = [("kube-reports-proxy", line) for line in lines]
+    for program, line in [*own, *receiver_commands(render(values))]:
+        done = subprocess.run([PROXY.parent / program, *line, "--help"], capture_output=True, text=True, timeout=30,
+                              check=False)
         assert done.returncode == 0, f"{' '.join(line)}: {done.stderr}"
-        assert done.stdout.startswith("kube-reports-proxy") or "Usage:" in done.stdout
+        assert done.stdout.startswith(program) or "Usage:" in done.stdout
 
 
 @pytest.mark.parametrize("extra", [{"no-such-flag": 1}, {"workers": "many"}])

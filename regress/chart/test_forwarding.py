@@ -9,7 +9,7 @@ import yaml
 from conftest import CHART, CLUSTER, KUBE_VERSION, TOP, helm, named, of_kind, render, yaml_documents
 from matrix import MATRIX, SENDER
 
-PAGE = (TOP / "docs" / "forwarding.md").read_text()
+PAGE = (TOP / "docs" / "forwarding.md").read_text() + (TOP / "docs" / "evidence.md").read_text()
 ONLY_SENDER = MATRIX["sender"]
 SENDERS = [values for values in MATRIX.values() if values.get("sender")]
 
@@ -143,7 +143,7 @@ def test_commands_render(line, binary):
 
 
 def test_there_are_commands():
-    assert len(re.findall(r"^helm install ", PAGE, re.M)) == 2
+    assert len(re.findall(r"^helm install ", PAGE, re.M)) == 5
     assert yaml.safe_load((CHART / "values.yaml").read_text())["sender"]["enabled"] is False
 
 

@@ -11,10 +11,11 @@ import pytest
 import yaml
 
 from conftest import CHART, CLUSTER, PROXY, TOP, free_port, named, of_kind, render
-from matrix import SENDER
+from matrix import EVIDENCE, GRPC, KNOWN, SENDER
 
 OPERATIONS = (TOP / "docs" / "operations.md").read_text()
-ON = {"prometheusRule": {"enabled": True}, "serviceMonitor": {"enabled": True}, "sender": SENDER}
+PARTS = {"sender": SENDER, "grpc": GRPC, "evidence": EVIDENCE}
+ON = {"prometheusRule": {"enabled": True}, "serviceMonitor": {"enabled": True}, "cluster": KNOWN, **PARTS}
 FUNCTIONS = {
     "absent",
     "avg",
@@ -65,7 +66,7 @@ def test_job():
     for name in ("kube-reports", "other"):
         objects = render({**ON, "nameOverride": name})
         monitors = [one["spec"] for one in of_kind(objects, "ServiceMonitor")]
-        assert len(monitors) == 2
+        assert len(monitors) == 4
         services = [one["metadata"]["labels"] for one in of_kind(objects, "Service")]
         jobs = {labels[monitor["jobLabel"]] for monitor in monitors for labels in services
                 if monitor["selector"]["matchLabels"].items() <= labels.items()}
@@ -86,8 +87,14 @@ def test_alerts_of_parts():
     parts = {one["alert"]: one["of"]
              for one in yaml.safe_load((CHART / "files" / "alerts.yaml").read_text())["alerts"]}
     assert set(rules()) == set(parts)
-    assert set(rules({"proxy": {"enabled": False}})) == {name for name, part in parts.items() if part == "sender"}
-    assert set(rules({"sender": {"enabled": False}})) == {name for name, part in parts.items() if part == "proxy"}
+    off = {part: {"enabled": False} for part in PARTS}
+    for chosen in ("proxy", *PARTS):
+        values = {**off, **({chosen: PARTS[chosen]} if chosen in PARTS else {})}
+        if chosen == "sender":
+            values["proxy"] = {"enabled": False}
+        own = {name for name, part in parts.items()
+               if part == chosen or (part == "proxy" and chosen in ("grpc", "evidence"))}
+        assert set(rules(values)) == own, chosen
 
 
 def names(expression):
@@ -174,8 +181,9 @@ def series(text):
 
 
 def test_metrics_of_alerts_are_there(metrics):
-    """Some come with the first step of upkeep.  regress/http/test_forward_sender.py asks a sender for its own."""
-    wanted = {alert: names(rule["expr"]) for alert, rule in rules({"sender": {"enabled": False}}).items()}
+    """Some come with the first step of upkeep.  regress/http asks the other programs for their own."""
+    off = {part: {"enabled": False} for part in PARTS}
+    wanted = {alert: names(rule["expr"]) for alert, rule in rules(off).items()}
     assert all(wanted.values())
     deadline = time.monotonic() + 30
     missing = wanted
