@@ -55,8 +55,7 @@ def serve(begin, obey, end):
         print(json.dumps(begin()), flush=True)
         for line in sys.stdin:
             try:
-                obey(line)
-                answer = {}
+                answer = obey(line) or {}
             except Exception as error:  # the client that asked fails with it
                 answer = {"error": repr(error)}
             print(json.dumps(answer), flush=True)
