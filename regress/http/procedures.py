@@ -48,6 +48,9 @@ PROCEDURES = {
     "docs/architecture/store.md": {"```": SHOWN},
     "docs/contributing.md": {"```": GOALS},
     "docs/evidence.md": {
+        "evidence.volume.size": "regress/chart/test_forwarding.py::test_commands_render",
+        "evidence.store=s3": "regress/chart/test_forwarding.py::test_commands_render",
+        "```json": "regress/http/test_forward.py::test_metadata_of_evidence",
         "```sql": "regress/http/test_evidence.py::test_page",
         "```": "regress/http/test_evidence.py::test_page",
     },
@@ -55,6 +58,10 @@ PROCEDURES = {
         "curl": f"{PAGES}::test_export",
         "```sql": f"{PAGES}::test_export",
         "policy_report_result{": SHOWN,
+    },
+    "docs/first-fleet.md": {
+        "```": "regress/http/test_first_fleet.py::test_the_page",
+        "```sql": "regress/http/test_first_fleet.py::test_the_page",
     },
     "docs/fleet.md": {
         "```sql": "regress/http/test_fleet.py::test_the_page regress/http/test_fleet.py::test_grants_by_label",
@@ -67,6 +74,7 @@ PROCEDURES = {
         "```": "regress/http/test_forward.py::test_page",
         "```json": "regress/http/test_forward.py::test_page",
         "receiver.enabled=true": "regress/chart/test_forwarding.py::test_commands_render",
+        "grpc.enabled=true": "regress/chart/test_forwarding.py::test_commands_render",
         "sender.enabled=true": "regress/chart/test_forwarding.py::test_commands_render",
     },
     "docs/groups.md": {
