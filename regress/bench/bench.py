@@ -53,26 +53,27 @@ def bench_list(bench):
         sides = {"full": (path_of(POLR), None), "static": ("/list.json", port),
                  "metadata": (path_of(POLR), None, f"--accept={PARTIAL_LIST}"),
                  "static_metadata": ("/metadata.json", port)}
-        times, used, processes = {side: [] for side in sides}, {}, bench.backends() + bench.proxy.processes()
+        processes = [*bench.backends(), *bench.proxy.processes(), server.pid]
+        times, used = {side: [] for side in sides}, {}
         for _ in range(5):
             for side, (path, at, *options) in sides.items():
-                before = scale.processor_ms(processes)
+                spent = scale.processor_ms(processes)
                 times[side].append(bench.load(path, "--requests=3", *options, port=at)["seconds"] / 3)
-                used.setdefault(side, []).append((scale.processor_ms(processes) - before) / 3)
+                used.setdefault(side, []).append((scale.processor_ms(processes) - spent) / 3)
         grown = (bench.proxy.memory("VmHWM") - before) / MEBIBYTE
     finally:
         server.kill()
         server.wait()
     size = (saved / "list.json").stat().st_size
     full, static, metadata, static_metadata = (statistics.median(times[side]) for side in sides)
-    processor = {side: statistics.median(spent) for side, spent in used.items()}
-    row("list", f"{count:,} reports, {size / 1e6:.0f} MB; {processor['full']:.0f} ms of processors",
+    processor = {side: statistics.median(each) for side, each in used.items()}
+    # Processor time of the servers depends less than the clock on what else runs.
+    row("list", f"{size / 1e6:.0f} MB; {processor['full']:.0f} ms of processors, static {processor['static']:.0f}",
         size / full / 1e6, size / static / 1e6, "MB/s",
-        static / full, "at least 0.7", static / full >= 0.7, processor_ms=processor["full"])
+        static / full, "at least 0.7", static / full >= 0.7, reports=count, processor_ms=processor)
     row("list-memory", "growth of the proxy during the lists", grown, None, "MiB", None, "at most 64", grown <= 64)
     row("list-metadata", f"its metadata; {processor['metadata']:.0f} ms of processors", metadata * 1000, full * 1000,
-        "ms", metadata / full, "at most 60 ms, or 0.2", metadata <= 0.06 or metadata / full <= 0.2,
-        processor_ms=processor["metadata"])
+        "ms", metadata / full, "at most 60 ms, or 0.2", metadata <= 0.06 or metadata / full <= 0.2)
     row("list-metadata-static", "the same bytes as a static file", static_metadata * 1000, None, "ms", None,
         "reported", None)
 
