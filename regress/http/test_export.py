@@ -8,6 +8,7 @@ import http.client
 import io
 import json
 import os
+import re
 import socket
 import threading
 import time
@@ -198,6 +199,26 @@ def test_what_is_refused(store, path, query, code):
     assert answer.code == code, answer
     if code == 400:
         assert answer.json["kind"] == "Status" and answer.json["reason"] == "BadRequest" and answer.json["message"]
+
+
+@pytest.mark.parametrize("path, query, hint", [
+    ("export/results", {"severity": "hihg"}, 'It can be "unknown", "info", '),
+    ("export/results", {"colour": "red"}, "docs/analytics.md lists the members"),
+    ("export/results", {"score_from": "high"}, "Times are such as "),
+    ("export/results", {"cluster": "x"}, "An export is of the cluster of its proxy"),
+    ("export/results", {"properties": "[]"}, "It has the properties"),
+    ("export/results", {"properties": '{"k": "\\u0000"}'}, "PostgreSQL stores no NUL"),
+    ("export/events", {"after": "x"}, "Give the id of the last event"),
+    ("export/events", {"from": "yesterday-ish"}, 'Times are such as "2026-01-31T12:00:00Z"'),
+    ("export/events", {"text": "x"}, "docs/export.md lists the members"),
+    ("export/events", {"status": "bad"}, 'It can be "pass", '),
+    ("export/events", {"cluster_labels": "env=prod"}, "An export is of the cluster of its proxy"),
+    ("fleet/scores", {"from": "yesterday-ish"}, "Days are such as 2026-01-31"),
+    ("fleet/scores", {"colour": "red"}, "docs/fleet.md lists the parameters")])
+def test_refusals_say_what_to_do(store, path, query, hint):
+    """The message of the database, then its HINT"""
+    message = store.api.get(f"/v1/{path}", **query).json["message"]
+    assert re.search(r".\. " + re.escape(hint), message), message
 
 
 def test_only_reads(store):

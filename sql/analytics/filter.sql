@@ -68,7 +68,7 @@ BEGIN
 			END IF;
 	END CASE;
 	RAISE EXCEPTION 'member "%" of the filter is neither a string nor an array of strings', member
-		USING ERRCODE = 'invalid_parameter_value';
+		USING ERRCODE = 'invalid_parameter_value', HINT = 'Write "value", or ["one value", "another value"].';
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.filter_strings(jsonb, text)
@@ -259,8 +259,9 @@ BEGIN
 		wanted.first_seen_from := (filter->>'first_seen_from')::timestamptz;
 		wanted.first_seen_to := (filter->>'first_seen_to')::timestamptz;
 	EXCEPTION WHEN data_exception THEN
-		RAISE EXCEPTION 'a member of the filter has the wrong form: %',
-			SQLERRM USING ERRCODE = 'invalid_parameter_value';
+		RAISE EXCEPTION 'a member of the filter has the wrong form: %', SQLERRM
+			USING ERRCODE = 'invalid_parameter_value',
+				HINT = 'Times are such as "2026-01-31T12:00:00Z", scores are numbers, exempted is true or false.';
 	END;
 
 	IF filter ?| ARRAY['source', 'policy', 'rule', 'category', 'severity'] THEN
@@ -279,7 +280,8 @@ BEGIN
 
 	IF filter ? 'properties' THEN
 		IF jsonb_typeof(filter->'properties') <> 'object' THEN
-			RAISE EXCEPTION 'member "properties" of the filter is no object' USING ERRCODE = 'invalid_parameter_value';
+			RAISE EXCEPTION 'member "properties" of the filter is no object' USING ERRCODE = 'invalid_parameter_value',
+				HINT = 'It has the properties that a result must have: {"name": "value"}.';
 		END IF;
 		wanted.properties := nullif(filter->'properties', '{}');
 	END IF;

@@ -50,7 +50,8 @@ AS $$
 BEGIN
 	RETURN coalesce((filter->>member)::date, otherwise);
 EXCEPTION WHEN data_exception THEN
-	RAISE EXCEPTION 'member "%" of the filter is no day: %', member, SQLERRM USING ERRCODE = 'invalid_parameter_value';
+	RAISE EXCEPTION 'member "%" of the filter is no day: %', member, SQLERRM USING ERRCODE = 'invalid_parameter_value',
+		HINT = 'Days are such as 2026-01-31.';
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.fleet_day(jsonb, text, date)

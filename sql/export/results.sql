@@ -237,8 +237,8 @@ BEGIN
 		wanted.from_time := (filter->>'from')::timestamptz;
 		wanted.to_time := (filter->>'to')::timestamptz;
 	EXCEPTION WHEN data_exception THEN
-		RAISE EXCEPTION 'a member of the filter has the wrong form: %',
-			SQLERRM USING ERRCODE = 'invalid_parameter_value';
+		RAISE EXCEPTION 'a member of the filter has the wrong form: %', SQLERRM
+			USING ERRCODE = 'invalid_parameter_value', HINT = 'Times are such as "2026-01-31T12:00:00Z".';
 	END;
 	RETURN wanted;
 END
@@ -519,14 +519,16 @@ BEGIN
 			asked := request::jsonb;
 		EXCEPTION WHEN data_exception THEN
 			-- Valid JSON, but with a text or number that this database cannot store.
-			RAISE EXCEPTION 'the parameters cannot be looked for: %', SQLERRM USING ERRCODE = 'invalid_parameter_value';
+			RAISE EXCEPTION 'the parameters cannot be looked for: %', SQLERRM USING ERRCODE = 'invalid_parameter_value',
+				HINT = 'PostgreSQL stores no NUL in a text, and no number above its range.';
 		END;
 		filter := coalesce(asked->'filter', '{}');
 		format := asked->>'format';
 		only_namespace := asked->>'namespace';
 		IF asked->>'what' IN ('results', 'events') AND filter ?| '{cluster,cluster_labels}' THEN
 			RAISE EXCEPTION 'the filter has no member "%"', CASE WHEN filter ? 'cluster' THEN 'cluster'
-				ELSE 'cluster_labels' END USING ERRCODE = 'invalid_parameter_value';
+				ELSE 'cluster_labels' END USING ERRCODE = 'invalid_parameter_value',
+				HINT = 'An export is of the cluster of its proxy; /v1/fleet/... answers for several.';
 		END IF;
 		IF asked->>'what' LIKE 'fleet/%' AND asked->>'what' <> 'fleet/events' THEN
 			SELECT p."cursor", p.body INTO next_cursor, body FROM kube_reports_internal.fleet_piece(served, caller,
