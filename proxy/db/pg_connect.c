@@ -471,7 +471,7 @@ pool_resolved(Pool *pool, bool fresh)
 }
 
 bool
-connection_outdated(const PgError *error)
+connection_outdated(const PgError *error, const char *source)
 {
 	static const char *const sqlstates[] = {"26000", "3F000", "42501", "42883", "42P01"};
 
@@ -480,5 +480,6 @@ connection_outdated(const PgError *error)
 		if (strcmp(error->sqlstate, sqlstates[i]) == 0)
 			return true;
 	}
-	return strcmp(error->sqlstate, "0A000") == 0 && strstr(error->message, "cached plan") != NULL;
+	/* "cached plan must not change result type", in the language of lc_messages. */
+	return strcmp(error->sqlstate, "0A000") == 0 && source != NULL && strcmp(source, "RevalidateCachedQuery") == 0;
 }

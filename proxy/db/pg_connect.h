@@ -19,8 +19,10 @@
  * been dropped (3F000), its schema renamed (42P01), the cluster unregistered or a grant revoked (42501); a pooler may
  * have put another session behind the connection (26000).  A new connection learns in its greeting what the database
  * supports, and logs what is missing; a failed greeting has reasons of its own.
+ *
+ * source: the function of the server that raised the error, or NULL; messages are in the server's language.
  */
-extern bool connection_outdated(const PgError *error);
+extern bool connection_outdated(const PgError *error, const char *source);
 
 /* pg_connect.c: begins to open a closed connection; later it is READY, or doomed. */
 extern void connection_open(Connection *connection);

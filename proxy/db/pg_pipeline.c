@@ -380,7 +380,8 @@ connection_step_done(Connection *connection)
 
 		if (strcmp(error.sqlstate, "26000") == 0)
 			pg_pooler_changed();
-		if (connection->state == CONNECTION_READY && connection_outdated(&error))
+		if (connection->state == CONNECTION_READY &&
+			connection_outdated(&error, PQresultErrorField(result, PG_DIAG_SOURCE_FUNCTION)))
 			connection_doom(connection, error.message);
 	}
 	/* The cancel request hit this call instead of the previous one: queue it again. */

@@ -135,6 +135,36 @@ def test_settings_of_the_database(store):
     store.well()
 
 
+# A function of the proxy's gets a column at the end of its answer, as an update may give it one.
+WIDER = """
+    DO $$
+    DECLARE
+        f record;
+    BEGIN
+        SELECT p.proname AS name, pg_get_function_arguments(p.oid) AS arguments,
+                (SELECT string_agg('$' || n, ', ') FROM generate_series(1, p.pronargs) n) AS given
+            INTO f FROM pg_proc p WHERE p.oid = 'kube_reports_internal.{function}'::regproc;
+        EXECUTE format('ALTER FUNCTION kube_reports_internal.%1$I RENAME TO before_update', f.name);
+        EXECUTE format('CREATE FUNCTION kube_reports_internal.%1$I(%2$s, OUT more integer) LANGUAGE sql
+            SECURITY DEFINER AS $f$ SELECT b.*, 1 FROM kube_reports_internal.before_update(%3$s) b $f$',
+            f.name, f.arguments, f.given);
+        EXECUTE format('GRANT EXECUTE ON FUNCTION kube_reports_internal.%1$I TO kube_reports_proxy', f.name);
+    END $$"""
+
+
+def test_messages_in_another_language(own_stack, monkeypatch):
+    """Messages are German: a proxy whose statements are outdated by an update connects anew all the same"""
+    # C.UTF-8 is in every Debian; LANGUAGE chooses the translation.
+    monkeypatch.setenv("LANGUAGE", "de")
+    store = Store(own_stack.begin("lc_messages = 'C.UTF-8'"))
+    assert "Division durch Null" in store.psql("SELECT 1 / 0", check=False).err
+    path = path_of(POLR, "ns") + "/r1"
+    assert store.api.get(path).code == 200
+    store.psql(WIDER.format(function="api_get" if VARIANT == "c" else "api_read_object"), "postgres")
+    until(lambda: store.api.get(path).code == 200, 20, "an answer of the function as it is now")
+    store.well()
+
+
 def test_patterns_do_not_depend_on_settings(store):
     """With standard_conforming_strings off a backslash in a literal is another one: no function has it so"""
     literals = r"""SELECT p.oid::regprocedure FROM pg_proc p WHERE p.pronamespace IN (%s) AND p.prosqlbody IS NULL
