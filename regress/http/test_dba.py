@@ -135,6 +135,19 @@ def test_settings_of_the_database(store):
     store.well()
 
 
+@pytest.mark.parametrize("call", [
+    "kube_reports.maintain()", "kube_reports.catch_up()", "kube_reports.set_aggregation(uid)",
+    "kube_reports.set_active_policies(uid, '[]')", "kube_reports.aggregate(uid)", "kube_reports.hold_writes(uid)",
+    "kube_reports.after_restore()", "kube_reports.new_incarnation()", "kube_reports.set_summaries("
+    "'policyreports.wgpolicyk8s.io', true)", "kube_reports_internal.lock_store()",
+    "kube_reports.delete_report(uid, 'policyreports.wgpolicyk8s.io', 'ns', 'r1')"])
+def test_upkeep_in_old_snapshots(store, call):
+    """What a lock protects is refused where the snapshot may be older than the lock: garbage may be in use again"""
+    for level in ("REPEATABLE READ", "SERIALIZABLE"):
+        refused = store.psql(f"BEGIN ISOLATION LEVEL {level}; SELECT {call} FROM kube_reports.cluster", check=False).err
+        assert "READ COMMITTED transactions" in refused and "HINT" in refused, refused
+
+
 # A function of the proxy's gets a column at the end of its answer, as an update may give it one.
 WIDER = """
     DO $$

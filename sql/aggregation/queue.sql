@@ -135,6 +135,7 @@ BEGIN
 		RAISE EXCEPTION 'chunk_size cannot be %', chunk_size USING ERRCODE = 'check_violation',
 			HINT = 'A report has at least 1 result.';
 	END IF;
+	PERFORM kube_reports_internal.require_read_committed();
 	-- Wait for running steps, so that none continues with the old options.
 	PERFORM pg_advisory_xact_lock(kube_reports_internal.lock_class(), kube_reports_internal.aggregation_lock(served));
 	SELECT * INTO before FROM kube_reports_internal.aggregation a WHERE a.cluster_id = served;
@@ -394,6 +395,7 @@ DECLARE
 	changes		bigint;
 	step		bigint;
 BEGIN
+	PERFORM kube_reports_internal.require_read_committed();
 	-- A running merge sees either the old set or the whole new one.
 	PERFORM pg_advisory_xact_lock(kube_reports_internal.lock_class(), kube_reports_internal.aggregation_lock(served));
 	IF policies IS NULL THEN

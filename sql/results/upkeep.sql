@@ -72,6 +72,7 @@ AS $$
 DECLARE
 	more		boolean;
 BEGIN
+	PERFORM kube_reports_internal.require_read_committed();
 	IF kube_reports_internal.remake_step() OR kube_reports_internal.import_step() THEN
 		RETURN true;
 	END IF;
@@ -83,7 +84,7 @@ $$;
 COMMENT ON FUNCTION kube_reports.catch_up()
 	IS 'finishes a restore, or derives the next results that wait to be derived again, or imports the next states of '
 		'the past that wait; when there are none, brings results of a large report up to date and folds counts. True '
-		'when there is more to do';
+		'when there is more to do. Raises 0A000 unless the transaction is READ COMMITTED';
 
 CREATE FUNCTION kube_reports.maintain() RETURNS boolean
 LANGUAGE plpgsql VOLATILE
@@ -92,6 +93,7 @@ AS $$
 DECLARE
 	more		boolean;
 BEGIN
+	PERFORM kube_reports_internal.require_read_committed();
 	IF kube_reports_internal.remake_step() THEN
 		RETURN true;
 	END IF;
@@ -115,4 +117,5 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports.maintain()
 	IS 'one small step of all upkeep: log, counts, history, garbage, statistics, clusters that are being removed, '
-		'results that wait to be derived again; true when there is more to do';
+		'results that wait to be derived again; true when there is more to do. Raises 0A000 unless the transaction is '
+		'READ COMMITTED';

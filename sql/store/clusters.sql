@@ -15,7 +15,6 @@ DECLARE
 	serving		record;
 	held		record;
 BEGIN
-	PERFORM kube_reports_internal.require_read_committed();
 	-- Wait for every write in progress.
 	PERFORM kube_reports_internal.lock_store();
 	SELECT c.* INTO leaving FROM kube_reports.cluster c WHERE c.uid = mark_cluster.cluster;

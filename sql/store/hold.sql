@@ -31,7 +31,6 @@ AS $$
 DECLARE
 	known		integer := kube_reports_internal.known_cluster(cluster);
 BEGIN
-	PERFORM kube_reports_internal.require_read_committed();
 	-- Wait for every write in progress.
 	PERFORM kube_reports_internal.lock_store();
 	UPDATE kube_reports_internal.lane l SET held = true WHERE l.cluster_id = known AND NOT l.held;

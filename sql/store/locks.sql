@@ -114,12 +114,17 @@ COMMENT ON FUNCTION kube_reports_internal.lock_store_shared()
 	IS 'taken by API writes: excludes DML and upkeep; notices a promoted server, see require_incarnation()';
 
 CREATE FUNCTION kube_reports_internal.lock_store() RETURNS void
-LANGUAGE sql VOLATILE
-BEGIN ATOMIC
-	SELECT pg_advisory_xact_lock(kube_reports_internal.lock_class(), kube_reports_internal.store_lock());
-END;
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM kube_reports_internal.require_read_committed();
+	PERFORM pg_advisory_xact_lock(kube_reports_internal.lock_class(), kube_reports_internal.store_lock());
+END
+$$;
 COMMENT ON FUNCTION kube_reports_internal.lock_store()
-	IS 'taken by DML and by upkeep: excludes every other writer until the transaction ends';
+	IS 'taken by DML and by upkeep: excludes every other writer until the transaction ends. Raises 0A000 unless the '
+		'transaction is READ COMMITTED';
 
 CREATE FUNCTION kube_reports_internal.lock_lane(lane integer) RETURNS void
 LANGUAGE sql VOLATILE
@@ -165,7 +170,6 @@ LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	PERFORM kube_reports_internal.require_read_committed();
 	PERFORM kube_reports_internal.lock_store();
 END
 $$;

@@ -112,7 +112,6 @@ DECLARE
 	offsets		jsonb := '{}';
 	last		bigint;
 BEGIN
-	PERFORM kube_reports_internal.require_read_committed();
 	PERFORM kube_reports_internal.lock_store();
 	IF kube_reports_internal.is_restoring() THEN
 		PERFORM kube_reports_internal.refuse_restoring();

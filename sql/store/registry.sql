@@ -99,7 +99,6 @@ DECLARE
 	type_id		integer;
 	unevaluated	record;
 BEGIN
-	PERFORM kube_reports_internal.require_read_committed();
 	PERFORM kube_reports_internal.lock_store();
 	type_id := kube_reports_internal.store_type(NULL, coalesce(crd, 'null')::kube_reports.report, results, false);
 	FOR unevaluated IN SELECT v.version, string_agg(r.rule, E'\n' ORDER BY r.position) AS rules
@@ -139,7 +138,6 @@ DECLARE
 	made		integer;
 	changed		boolean := false;
 BEGIN
-	PERFORM kube_reports_internal.require_read_committed();
 	PERFORM kube_reports_internal.lock_store();
 	FOREACH given IN ARRAY crds LOOP
 		given := jsonb_build_object('apiVersion', given->'apiVersion', 'kind', given->'kind',
@@ -226,7 +224,6 @@ DECLARE
 	stored		kube_reports.resource_type;
 	objects		bigint;
 BEGIN
-	PERFORM kube_reports_internal.require_read_committed();
 	PERFORM kube_reports_internal.lock_store();
 	SELECT * INTO stored FROM kube_reports.resource_type t WHERE t.plural || '.' || t."group" = type;
 	IF NOT FOUND THEN
@@ -329,7 +326,6 @@ BEGIN
 		RAISE EXCEPTION 'no cluster is given' USING ERRCODE = 'null_value_not_allowed',
 			HINT = 'A cluster is named by the uid of its namespace kube-system; where there is none, by any uuid.';
 	END IF;
-	PERFORM kube_reports_internal.require_read_committed();
 	PERFORM kube_reports_internal.lock_store();
 	SELECT c.id INTO stored_id FROM kube_reports.cluster c WHERE c.uid = register_cluster.uid;
 	IF NOT FOUND THEN

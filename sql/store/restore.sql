@@ -93,7 +93,6 @@ AS $$
 DECLARE
 	present		record;
 BEGIN
-	PERFORM kube_reports_internal.require_read_committed();
 	PERFORM kube_reports_internal.lock_store();
 	IF EXISTS (SELECT FROM kube_reports.cluster) OR EXISTS (SELECT FROM kube_reports.object) THEN
 		RAISE EXCEPTION 'the store is not empty'

@@ -14,7 +14,6 @@ AS $$
 DECLARE
 	behind		integer;
 BEGIN
-	PERFORM kube_reports_internal.require_read_committed();
 	PERFORM kube_reports_internal.commit_durably();
 	PERFORM kube_reports_internal.lock_store();
 	IF NOT kube_reports_internal.is_restoring() THEN
@@ -244,7 +243,6 @@ BEGIN
 	IF kube_reports_internal.loads_dump() AND NOT EXISTS (SELECT FROM kube_reports_internal.lane) THEN
 		UPDATE kube_reports_internal.store SET restore_pending = true WHERE NOT restore_pending;
 	ELSIF NOT kube_reports_internal.is_restoring() THEN
-		PERFORM kube_reports_internal.require_read_committed();
 		PERFORM kube_reports_internal.lock_store();
 		PERFORM kube_reports_internal.make_lanes();
 	END IF;

@@ -66,7 +66,6 @@ BEGIN
 	IF NOT kube_reports_internal.is_updating() THEN
 		RETURN false;
 	END IF;
-	PERFORM kube_reports_internal.require_read_committed();
 	PERFORM kube_reports_internal.lock_store();
 	IF NOT kube_reports_internal.is_updating() THEN
 		RETURN false;

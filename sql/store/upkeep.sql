@@ -244,7 +244,6 @@ DECLARE
 	given		bigint;
 	base		bigint;
 BEGIN
-	PERFORM kube_reports_internal.require_read_committed();
 	PERFORM kube_reports_internal.lock_store();
 	-- If the log is given up anyway, ignore versions above the limit: no store can have given them.
 	SELECT max(v.version), max(v.version) FILTER (WHERE v.version <= highest) INTO given, base
@@ -391,7 +390,6 @@ LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	PERFORM kube_reports_internal.require_read_committed();
 	PERFORM kube_reports_internal.lock_store();
 	PERFORM kube_reports_internal.make_own_rows();
 	PERFORM kube_reports_internal.raise_sequences();
