@@ -382,7 +382,12 @@ connection_step_done(Connection *connection)
 			pg_pooler_changed();
 		if (connection->state == CONNECTION_READY &&
 			connection_outdated(&error, PQresultErrorField(result, PG_DIAG_SOURCE_FUNCTION)))
+		{
 			connection_doom(connection, error.message);
+			/* The server checks a plan before it runs: nothing was done, and the next connection has the new plan. */
+			if (strcmp(error.sqlstate, "0A000") == 0)
+				memcpy(error.sqlstate, "08006", sizeof(error.sqlstate));
+		}
 	}
 	/* The cancel request hit this call instead of the previous one: queue it again. */
 	if (connection->interrupted_at != 0 && step.call->done != NULL && statement->brief &&
