@@ -4,8 +4,10 @@
  *	  The port for health and metrics, plain HTTP.
  *
  * One thread answers one request after another: a slow client cannot hold the
- * thread, because libmicrohttpd polls, and answers are complete in memory.  It
- * serves until the process ends, so that probes see a shutdown.
+ * thread, because libmicrohttpd polls, and answers are complete in memory.  One
+ * address has a share of the connections, and each connection has --head-timeout
+ * from its first byte to its last, so that probes come through.  The port serves
+ * until the process ends, so that probes see a shutdown.
  *
  *-------------------------------------------------------------------------
  */
@@ -26,6 +28,7 @@
 #include "evidence/watchdog.h"
 
 #define PLAIN_CONNECTIONS 64u
+#define PLAIN_PER_ADDRESS 16u
 #define PLAIN_TIMEOUT 10u
 
 static enum MHD_Result
@@ -65,6 +68,20 @@ answer_plain(void *state, struct MHD_Connection *connection, const char *url, co
 					   "the server ends");
 }
 
+static void
+plain_changed(void *state, struct MHD_Connection *connection, void **socket_context,
+			  enum MHD_ConnectionNotificationCode how)
+{
+	if (how == MHD_CONNECTION_NOTIFY_STARTED)
+		*socket_context = peer_open(MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd,
+									false);
+	else if (*socket_context != NULL)
+	{
+		peer_close(*socket_context);
+		*socket_context = NULL;
+	}
+}
+
 bool
 plain_port_start(char *why)
 {
@@ -76,6 +93,8 @@ plain_port_start(char *why)
 		return false;
 	if (MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL, 0, NULL, NULL, answer_plain, NULL,
 						 MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, PLAIN_CONNECTIONS,
+						 MHD_OPTION_PER_IP_CONNECTION_LIMIT, PLAIN_PER_ADDRESS,
+						 MHD_OPTION_NOTIFY_CONNECTION, plain_changed, NULL,
 						 MHD_OPTION_CONNECTION_TIMEOUT, PLAIN_TIMEOUT, MHD_OPTION_STRICT_FOR_CLIENT, 1,
 						 MHD_OPTION_END) != NULL)
 		return true;

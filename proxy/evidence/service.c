@@ -215,7 +215,7 @@ connection_changed(void *state, struct MHD_Connection *connection, void **socket
 	{
 		const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
 
-		*socket_context = peer_open(info->connect_fd);
+		*socket_context = peer_open(info->connect_fd, true);
 	}
 	else if (*socket_context != NULL)
 	{

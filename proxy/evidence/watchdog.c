@@ -5,7 +5,7 @@
  *
  * libmicrohttpd's own time limit begins anew with each byte, so a peer that
  * sends a byte now and then would keep its connection for ever.  The list has
- * as many entries as --max-connections allows.
+ * as many entries as the limits of connections allow, of both ports.
  *
  *-------------------------------------------------------------------------
  */
@@ -30,6 +30,7 @@ struct Peer
 	Peer	   *next;
 	Peer	  **link;			/* what points to this entry */
 	int			fd;
+	bool		of_senders;
 	bool		transfers;
 	uint64_t	since;			/* milliseconds, later by the time that was excused */
 	uint64_t	excused_at;		/* 0: the peer's time runs */
@@ -49,11 +50,12 @@ now_ms(void)
 }
 
 Peer *
-peer_open(int fd)
+peer_open(int fd, bool of_senders)
 {
 	Peer	   *peer = allocate(sizeof(Peer));
 
 	peer->fd = fd;
+	peer->of_senders = of_senders;
 	peer->since = now_ms();
 	pthread_mutex_lock(&lock);
 	peer->next = peers;
@@ -123,7 +125,7 @@ peer_count(void)
 
 	pthread_mutex_lock(&lock);
 	for (const Peer *peer = peers; peer != NULL; peer = peer->next)
-		count++;
+		count += peer->of_senders;
 	pthread_mutex_unlock(&lock);
 	return count;
 }

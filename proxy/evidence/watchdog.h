@@ -13,8 +13,11 @@
 
 typedef struct Peer Peer;
 
-/* A connection has been made; its thread calls the functions below until peer_close(). */
-extern Peer *peer_open(int fd);
+/*
+ * A connection has been made; its thread calls the functions below until peer_close().  of_senders: at the port for
+ * senders, whose connections peer_count() counts.
+ */
+extern Peer *peer_open(int fd, bool of_senders);
 extern void peer_close(Peer *peer);
 
 /* The head is complete: from now on the rate of the body or of the answer counts. */
@@ -29,7 +32,7 @@ extern void peer_excuse(Peer *peer, bool begins);
 /* Cuts a connection at once. */
 extern void peer_cut(Peer *peer);
 
-/* How many connections are open. */
+/* How many connections of senders are open. */
 extern unsigned peer_count(void);
 
 /* Cuts the connections that are too slow now; called every second. */

@@ -720,6 +720,33 @@ def test_not_ready(another, module_stack):
     assert own.process.wait(30) == 0
 
 
+def test_slow_peers_of_the_plain_port(evidence):
+    """Connections of one address that send a byte now and then do not keep probes of another out"""
+    held = [socket.create_connection(("127.0.0.1", evidence.metrics_port), timeout=60, source_address=("127.0.0.2", 0))
+            for _ in range(80)]
+    ended = threading.Event()
+
+    def drip():
+        while not ended.wait(0.2):
+            for connection in held:
+                with contextlib.suppress(OSError):
+                    connection.send(b"G")
+    dripping = threading.Thread(target=drip)
+    dripping.start()
+    try:
+        assert evidence.plain("/livez") == (200, "ok")
+        # They are cut (--head-timeout), whatever they send.
+        for connection in held:
+            with contextlib.suppress(ConnectionError):
+                assert connection.recv(1) == b""
+        assert evidence.metrics()["kube_reports_evidence_connections"] == 0
+    finally:
+        ended.set()
+        dripping.join()
+        for connection in held:
+            connection.close()
+
+
 def test_command_lines(module_stack):
     program = f"{module_stack.database.directory}/dest/usr/bin/kube-reports-evidence"
     for flags, named in (([], "tls-cert-file"), (["--store=ftp://x"], "store"),
