@@ -25,6 +25,7 @@ from client import EPHR, PARTIAL, PARTIAL_LIST, POLR, path_of, run, until  # noq
 from conftest import free_port, stack_command  # noqa: E402
 from filters import FILTERS  # noqa: E402
 from fleet import register_compliance  # noqa: E402
+import clusters  # noqa: E402
 import floors  # noqa: E402
 import forward  # noqa: E402
 import scale  # noqa: E402
@@ -886,13 +887,20 @@ def bench_scale(bench):
     scale.measure(bench, row, sizes or [scaled(10000, 500), scaled(100000, 1500), scaled(1000000, 3000)])
 
 
+def bench_fleet(bench):
+    """fleet-*: 2, 5 and 10 clusters of 5,000 pods, and the slope; BENCH_CLUSTERS names other numbers of them."""
+    clusters.measure(bench, row, clusters.sizes(os.environ.get("BENCH_CLUSTERS", ""), [2, 5, 10]),
+                   scaled(clusters.PODS, 50))
+
+
 BENCHMARKS = {"list": bench_list, "create": bench_create, "results": bench_results, "cost": bench_cost,
               "disk": bench_disk, "turnover": bench_turnover, "analytics": bench_analytics, "score": bench_score,
               "questions": bench_questions, "page": bench_page, "lookup": bench_lookup, "watch": bench_watch,
               "feed": bench_feed, "idle": bench_idle, "growth": bench_growth, "backlog": bench_backlog,
-              "sizing": bench_sizing, "forward": bench_forward, "scale": bench_scale, "variant": bench_variant}
-# Takes hours: only where it is named.
-LONG = {"scale"}
+              "sizing": bench_sizing, "forward": bench_forward, "scale": bench_scale, "fleet": bench_fleet,
+              "variant": bench_variant}
+# Take long: only where they are named.
+LONG = {"scale", "fleet"}
 
 
 def main():
