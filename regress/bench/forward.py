@@ -8,6 +8,8 @@ import uuid
 import psycopg2
 
 from client import Api
+from evidence import sender_certificates
+from grpc_port import GrpcPort, Sender
 
 BATCH = 500
 SENDERS = 4
@@ -48,6 +50,34 @@ def at_once(work):
     return time.monotonic() - begun
 
 
+def single_results(bench, row, calls):
+    """SetResult: a transaction for each call; those of one cluster wait for each other."""
+    sender_certificates(bench.stack.pki)
+    database, port = bench.database, GrpcPort(bench.stack)
+    tokens = [database.psql(f"SELECT kube_reports.add_sender('{uuid.uuid4()}', 'single-{number}')")
+              for number in range(SENDERS)]
+    try:
+        port.wait_ready()
+        senders = [Sender(port, token) for token in tokens]
+
+        def send(sender, of=None, shared=1):
+            for number in range(calls // shared):
+                senders[of if of is not None else sender].result(
+                    subject="cluster.example.com", control="CM-6", rule=f"rule-{sender}-{number:05}", outcome="PASS",
+                    assessmentId=f"run-{shared}", description=WORDS, severity="high", instructions=WORDS,
+                    extra={"scan": f"single-{shared}"})
+        begun = time.monotonic()
+        send(0)
+        alone = calls / (time.monotonic() - begun)
+        together = calls / at_once(lambda sender: send(sender, 0, SENDERS))
+        apart = SENDERS * calls / at_once(lambda sender: send(sender, None, 2)) / 2
+    finally:
+        port.stop()
+    for words, rate in (("one sender, one call at a time", alone), (f"one sender, {SENDERS} calls at a time", together),
+                        (f"{SENDERS} senders, a call each", apart)):
+        row("forward-single", f"SetResult, {words}", rate, alone, "/s", rate / alone, "reported", None)
+
+
 def measure(bench, row, scans, port):
     """scans: of each sender, a batch each."""
     database = bench.database
@@ -83,3 +113,4 @@ def measure(bench, row, scans, port):
         rate, baseline = count / at_once(forward), count / at_once(insert)
         row("forward", f"results of scans, {name}, {SENDERS} senders", rate, baseline, "/s", rate / baseline,
             ">= 2000/s", rate >= 2000)
+    single_results(bench, row, scans * 40)
