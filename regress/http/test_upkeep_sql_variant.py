@@ -252,6 +252,42 @@ def test_several_at_once(servers, proxies):
                          "GROUP BY g.name HAVING count(*) <> 1") == [], each.variant
 
 
+def test_merge_asks_without_locks(servers):
+    """A merge asks the engine for its write and its deletions at once, and locks nothing: clients go on writing"""
+    server = servers[1]
+    uid = "11111111-0000-0000-0000-000000000001"
+    perform(server, [("SELECT kube_reports.set_aggregation(%s, policy_reports => 'resource', \"group\" => "
+                      "'wgpolicyk8s.io', delay => '0', follow_policies => false)", [CLUSTER]),
+                     ("DELETE FROM kube_reports_internal.aggregation_queue", []),
+                     (INSERT.replace(TYPE, "(SELECT id FROM kube_reports.resource_type "
+                                           "WHERE plural = 'ephemeralreports')"), [
+                         "shop", "merged", json.dumps({
+                             "labels": {"audit.kyverno.io/resource.uid": uid, "audit.kyverno.io/source": "admission",
+                                        "app.kubernetes.io/managed-by": "kyverno"},
+                             "ownerReferences": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "app",
+                                                  "uid": uid}]}),
+                         json.dumps({"spec": {"owner": {"apiVersion": "", "kind": "", "name": "", "uid": ""},
+                                              "results": [{"source": "kyverno", "policy": "p", "rule": "r",
+                                                           "result": "fail"}]}})])])
+    writer = psycopg2.connect(server.connection())
+    try:
+        writer.cursor().execute("SELECT kube_reports_internal.lock_store_shared()")
+        writer.cursor().execute("SELECT kube_reports_internal.lock_lane(l.id) FROM kube_reports_internal.lane l "
+                                "ORDER BY l.id")
+        until(lambda: server.rows("SELECT q.stage::text FROM kube_reports_internal.aggregation_queue q WHERE "
+                                  "q.queued_at <= clock_timestamp()"), 20, "the merge to be due")
+        asked = [json.loads(question[32:]) for question in server.rows(
+            "SELECT p.questions FROM kube_reports_internal.api_engine_piece(%s, 'aggregate', NULL, '{}', '{}') p",
+            CLUSTER)[0][0]]
+        assert [json.loads(question["request"])["verb"] for question in asked] == ["create", "delete"]
+    finally:
+        writer.close()
+        perform(server, [("SELECT kube_reports.set_aggregation(%s, policy_reports => 'off', follow_policies => true)",
+                          [CLUSTER]),
+                         ("DELETE FROM kube_reports_internal.aggregation_queue", []),
+                         ("DELETE FROM kube_reports.object", [])])
+
+
 def test_strict_dml(servers):
     """With strict_dml the SQL variant refuses what it cannot check in full; deletions stay possible"""
     server = servers[1]

@@ -160,13 +160,16 @@ LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
+	IF kube_reports_internal.is_trial() THEN
+		RETURN;
+	END IF;
 	PERFORM kube_reports_internal.lock_lane(l.id)
 		FROM (SELECT l.id FROM kube_reports_internal.lane l
 			WHERE l.cluster_id = lock_types.cluster_id AND l.resource_type = ANY (types) ORDER BY l.id) l;
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.lock_types(integer, integer[])
-	IS 'takes the locks of the lanes of some types, in their order';
+	IS 'takes the locks of the lanes of some types, in their order; none in a step that is rolled back';
 
 CREATE FUNCTION kube_reports_internal.merge_resources(cluster uuid, cluster_id integer, written_type integer,
 	read_type integer, namespaces text[], keys text[],
@@ -327,6 +330,7 @@ DECLARE
 	written		record;
 	done		bigint[] := unchanged;
 	largest		bigint;
+	asking		boolean;
 BEGIN
 	SELECT max(octet_length(d)) INTO largest FROM unnest(documents) d;
 	IF largest > kube_reports_internal.merge_max_bytes() THEN
@@ -338,9 +342,12 @@ BEGIN
 	END IF;
 	IF requests IS NOT NULL THEN
 		SELECT * INTO written FROM kube_reports_internal.write_batch(cluster, requests, documents);
+		-- A write without an answer of the engine has code -1, and the step is rolled back: what it would delete is
+		-- asked in the same round.
+		asking := kube_reports_internal.awaits_engine();
 		-- Code 0: the namespace does not exist any more.
 		done := done || ARRAY(SELECT u.n FROM unnest(groups, written.codes) u(n, code)
-			WHERE u.code BETWEEN 200 AND 299);
+			WHERE u.code BETWEEN 200 AND 299 OR u.code = -1 AND asking);
 		PERFORM kube_reports_internal.warn_of_refusals(written.codes, written.replies);
 	END IF;
 	SELECT array_agg(u.request) INTO requests FROM unnest(deletions, deletion_groups) u(request, n)

@@ -17,8 +17,9 @@ BEGIN
 		RETURN;
 	END IF;
 	-- A receiver stores documents of senders' clusters.  It also takes the work of clusters without proxies.
-	INSERT INTO kube_reports_internal.sql_answer (backend, question, clusters)
-		SELECT pg_backend_pid(), '', ARRAY(SELECT c.id FROM kube_reports.cluster c
+	INSERT INTO kube_reports_internal.sql_answer (backend, question, trial, clusters)
+		SELECT pg_backend_pid(), '', work = 'aggregate' AND cardinality(answered) = 0, ARRAY(
+			SELECT c.id FROM kube_reports.cluster c
 			WHERE c.uid = api_engine_piece.cluster
 				OR may.everything
 				OR may.ingest AND (EXISTS (SELECT FROM kube_reports_internal.sender_credential s
@@ -30,9 +31,22 @@ BEGIN
 		SELECT pg_backend_pid(), a.question, a.answer FROM unnest(answered, answers) a(question, answer);
 	BEGIN
 		IF work = 'aggregate' THEN
-			SELECT p.more, p.follow_policies, p.policies_stored INTO more, follow_policies, policies_stored
-				FROM kube_reports_internal.aggregate_piece(cluster,
-					kube_reports_internal.api_may_merge(cluster, told, caller), caller) p;
+			-- Clients that write do not wait for a step that only asks.
+			BEGIN
+				SELECT p.more, p.follow_policies, p.policies_stored INTO more, follow_policies, policies_stored
+					FROM kube_reports_internal.aggregate_piece(cluster,
+						kube_reports_internal.api_may_merge(cluster, told, caller), caller) p;
+				PERFORM kube_reports_internal.sql_interrupt();
+				IF kube_reports_internal.is_trial() THEN
+					RAISE EXCEPTION 'the engine is not asked' USING ERRCODE = 'KR002';
+				END IF;
+			EXCEPTION WHEN SQLSTATE 'KR002' THEN
+				UPDATE kube_reports_internal.sql_answer a SET trial = false
+					WHERE a.backend = pg_backend_pid() AND a.question = '';
+				SELECT p.more, p.follow_policies, p.policies_stored INTO more, follow_policies, policies_stored
+					FROM kube_reports_internal.aggregate_piece(cluster,
+						kube_reports_internal.api_may_merge(cluster, told, caller), caller) p;
+			END;
 		ELSIF work = 'maintain' THEN
 			more := kube_reports_internal.api_maintain(cluster, caller);
 		ELSE

@@ -22,6 +22,7 @@ CREATE UNLOGGED TABLE kube_reports_internal.sql_answer (
 	asked		text,
 	answer		text,
 	clusters	integer[],
+	trial		boolean NOT NULL DEFAULT false,
 	PRIMARY KEY (backend, question)
 );
 COMMENT ON TABLE kube_reports_internal.sql_answer
@@ -31,6 +32,9 @@ COMMENT ON COLUMN kube_reports_internal.sql_answer.question
 COMMENT ON COLUMN kube_reports_internal.sql_answer.asked IS 'the question; null: it has been answered';
 COMMENT ON COLUMN kube_reports_internal.sql_answer.clusters
 	IS 'in the row of a step: the clusters about whose documents the step may ask';
+
+COMMENT ON COLUMN kube_reports_internal.sql_answer.trial
+	IS 'of the row of a step: whether it is run for its questions, without the locks of lanes, and rolled back';
 
 CREATE FUNCTION kube_reports_internal.variant() RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -61,6 +65,30 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.engine_serves(integer)
 	IS 'whether this transaction may ask the engine about documents of a lane: in the SQL variant, whether it is a '
 		'step of upkeep by a proxy that writes for the lane''s cluster';
+
+CREATE FUNCTION kube_reports_internal.is_trial() RETURNS boolean
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	RETURN EXISTS (SELECT FROM kube_reports_internal.sql_answer a
+		WHERE a.backend = pg_backend_pid() AND a.question = '' AND a.trial);
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.is_trial()
+	IS 'whether this step is run for its questions to the engine and rolled back, so that it locks no lane';
+
+CREATE FUNCTION kube_reports_internal.awaits_engine() RETURNS boolean
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	RETURN EXISTS (SELECT FROM kube_reports_internal.sql_answer a
+		WHERE a.backend = pg_backend_pid() AND a.asked IS NOT NULL);
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.awaits_engine()
+	IS 'whether this step has asked the engine something, so that it will be rolled back';
 
 -- An answer that begins with an exclamation mark is an error: its SQLSTATE, and its message.  A step
 -- whose questions are large is rolled back before it asks more.

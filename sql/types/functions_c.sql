@@ -114,6 +114,18 @@ COMMENT ON FUNCTION kube_reports_internal.engine_serves(integer)
 	IS 'whether this transaction may ask the engine about documents of a lane: in the SQL variant, whether it is a '
 		'step of upkeep by a proxy that writes for the lane''s cluster';
 
+CREATE FUNCTION kube_reports_internal.is_trial() RETURNS boolean
+LANGUAGE sql STABLE
+RETURN false;
+COMMENT ON FUNCTION kube_reports_internal.is_trial()
+	IS 'whether this step is run for its questions to the engine and rolled back, so that it locks no lane';
+
+CREATE FUNCTION kube_reports_internal.awaits_engine() RETURNS boolean
+LANGUAGE sql STABLE
+RETURN false;
+COMMENT ON FUNCTION kube_reports_internal.awaits_engine()
+	IS 'whether this step has asked the engine something, so that it will be rolled back';
+
 CREATE FUNCTION kube_reports_internal.pending_batch() RETURNS boolean
 LANGUAGE sql STABLE
 RETURN false;
