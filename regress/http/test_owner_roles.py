@@ -1,7 +1,10 @@
 """What a superuser does to roles of a store: drops, renames and replaces them, as docs/operations.md says."""
 
+import concurrent.futures
+import contextlib
 import uuid
 
+import psycopg2
 import pytest
 
 from client import POLR, path_of, report, until
@@ -69,3 +72,32 @@ def test_another_owner(own_stack, ns):
     database.psql(f"SELECT kube_reports.grant_reader('later'); SELECT kube_reports.register_cluster('{uuid.uuid4()}')",
                   user="next_owner")
     assert database.psql("SELECT count(*) FROM kube_reports.stored_report", user="later") == "2"
+
+
+def test_beside_autovacuum(own_stack):
+    """CREATE EXTENSION waits for a worker of autovacuum that has written in the database, and has no role"""
+    database = own_stack.begin().database
+    for setting in ("autovacuum = on", "autovacuum_naptime = '1s'"):
+        database.psql(f"ALTER SYSTEM SET {setting}", user="postgres")
+    database.psql("SELECT pg_reload_conf()", user="postgres")
+    database.psql("CREATE DATABASE beside OWNER kube_reports_owner", user="postgres")
+    # Statistics of the table are written before those of expressions are computed, which then wait.
+    database.psql("CREATE FUNCTION held(n integer) RETURNS integer LANGUAGE plpgsql IMMUTABLE "
+                  "AS $$ BEGIN PERFORM pg_advisory_xact_lock_shared(42); RETURN n; END $$; "
+                  "CREATE TABLE counted (n integer) WITH (autovacuum_analyze_threshold = 10); "
+                  "CREATE STATISTICS of_counted ON (held(n)) FROM counted", database="beside")
+    with contextlib.closing(psycopg2.connect(database.connection(database="beside"))) as holder:
+        holder.cursor().execute("SELECT pg_advisory_lock(42)")
+        holder.commit()
+        database.psql("INSERT INTO counted SELECT generate_series(1, 1000)", database="beside")
+        until(lambda: database.psql("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'autovacuum worker' "
+                                    "AND backend_xid IS NOT NULL AND datname = 'beside'", user="postgres") == "1", 90,
+              "a worker of autovacuum that has written")
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            made = pool.submit(database.psql, "CREATE EXTENSION kube_reports", database="beside", check=False)
+            until(lambda: made.done() or database.psql(
+                "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = 'beside'",
+                user="postgres") == "1", 60, "the wait of the script")
+            holder.cursor().execute("SELECT pg_advisory_unlock(42)")
+            holder.commit()
+            assert made.result().code == 0, made.result()

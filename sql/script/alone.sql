@@ -44,7 +44,9 @@ BEGIN
 	LOOP
 		PERFORM pg_stat_clear_snapshot();
 		SELECT string_agg(u.name, ', ') INTO unfinished
-			FROM (SELECT format('process %s of role %I', a.pid, a.usename) AS name FROM pg_stat_activity a
+			-- Autovacuum has no role.
+			FROM (SELECT format('process %s of %s', a.pid, coalesce('role ' || quote_ident(a.usename), a.backend_type))
+					AS name FROM pg_stat_activity a
 					WHERE a.backend_xid = ANY (others)
 				UNION ALL
 				SELECT format('prepared transaction %L', p.gid) FROM pg_prepared_xacts p
