@@ -93,6 +93,16 @@ import_from_cluster(ImportBatch *batch, Asker *kube, const char *version, int pa
 			begin_again(batch);
 		arena_free(&arena);
 	}
+
+	/*
+	 * Somebody may have switched the group meanwhile.  Then later pages came from the proxies: they show copies, and
+	 * what was left in etcd looks as if it were not there.
+	 */
+	if (end == IMPORT_WHOLE && reach(batch, kube, list.version) == IMPORT_FAILED)
+	{
+		progress_tell(&batch->progress, "the group was switched meanwhile: not all objects were read");
+		end = IMPORT_FAILED;
+	}
 	if (end == IMPORT_WHOLE && list.moved)
 		progress_tell(&batch->progress, "the cluster's objects changed while they were read: run import again");
 	crd_list_end(&list);

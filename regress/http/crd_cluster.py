@@ -79,7 +79,8 @@ class CrdCluster(ApiServer):
 
     forbidden: a regular expression of METHOD and path of what is answered with 403.  throttled: how many requests are
     answered with 429 first.  expire_after: the list's token has expired behind so many objects, once; offer_token: the
-    410 has one that goes on.  page_hook(plural, passed) is called when a page was sent.
+    410 has one that goes on.  page_hook(plural, passed) is called when a page was sent.  behind: what proxies have, as
+    stored, for a version whose APIService has a service; without it that is not found.
     """
 
     def __init__(self, certificates):
@@ -89,6 +90,7 @@ class CrdCluster(ApiServer):
         self.expire_after = None
         self.offer_token = True
         self.page_hook = None
+        self.behind = None
         self.etcd_size = 8_000_000
         super().__init__(certificates)
 
@@ -157,7 +159,7 @@ class CrdHandler(Handler):
                              urlsplit(self.path).path)
         if not match or (match[1], match[4]) not in self.apiserver.stored:
             return None
-        if not self.apiserver.versions_of(match[1]).get(match[2]):
+        if not self.apiserver.versions_of(match[1]).get(match[2]) and self.apiserver.behind is None:
             return None
         return match[1], match[2], match[4], unquote(match[3] or ""), unquote(match[5] or "")
 
@@ -192,9 +194,10 @@ class CrdHandler(Handler):
                 self.send_header("Content-Length", "0")
                 self.end_headers()
                 return
+            objects = (server.stored if server.versions_of(group)[version] else server.behind)[group, plural]
             after = tuple(json.loads(base64.b64decode(query["continue"]))) if "continue" in query else ("", "")
-            items = [(key, item) for key, item in sorted(server.stored[group, plural].items()) if key > after]
-            passed = len(server.stored[group, plural]) - len(items)
+            items = [(key, item) for key, item in sorted(objects.items()) if key > after]
+            passed = len(objects) - len(items)
             if server.expire_after is not None and "continue" in query and passed >= server.expire_after:
                 server.expire_after = None
                 metadata = {"continue": query["continue"]} if server.offer_token else {}

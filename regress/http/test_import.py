@@ -206,6 +206,30 @@ def test_hidden_behind_a_service(cluster):
     assert stored(cluster) == {}
 
 
+def test_switched_meanwhile(cluster):
+    """
+    Somebody switches the group between two pages: the list begins anew and has copies only.  That is no success, and
+    --prune deletes nothing.
+    """
+    fill(cluster, 30)
+    load(cluster)
+    gone = cluster.drop(WG, "policyreports", "shop", "r-000000")
+    cluster.add(WG, "policyreports", report(30))
+
+    def switch(plural, _):
+        if plural == "policyreports" and cluster.behind is None:
+            copies = {key: item for key, item in cluster.stored[WG, plural].items() if key[1] < "r-000020"}
+            cluster.behind = {**cluster.stored, (WG, plural): copies}
+            cluster.register(f"{WG}/v1alpha2")
+            cluster.expire_after, cluster.offer_token = 0, False
+    cluster.page_hook = switch
+    done = load(cluster, "--page-size=10", "--kinds=policyreports", "--prune", code=1)
+    assert "the list expired after 10 objects" in done.stderr
+    assert "APIService v1alpha2.wgpolicyk8s.io points at service kube-reports/kube-reports" in done.stderr
+    assert "not all objects were read" in done.stderr
+    assert (WG, "policyreports", "shop", gone["metadata"]["name"]) in stored(cluster)
+
+
 def test_by_another_version(cluster):
     """While proxies serve our version, another one of the same schema reads etcd; what is newer here stays."""
     fill(cluster, 3)
