@@ -182,14 +182,6 @@ registration_restore(Arena *arena, const Registration *registration, const json_
 }
 
 JsonText
-registration_give_back(Arena *arena, const Registration *registration)
-{
-	return write_patch(arena, registration, json_string("true"),
-					   json_pack("{s:n, s:n, s:n, s:i, s:i}", "service", "caBundle", "insecureSkipTLSVerify",
-								 "groupPriorityMinimum", GROUP_PRIORITY, "versionPriority", VERSION_PRIORITY));
-}
-
-JsonText
 registration_delete(Arena *arena, const Registration *registration)
 {
 	return kube_json_write(arena, json_pack("{s:s, s:s, s:{s:s*, s:s}}", "apiVersion", "v1", "kind", "DeleteOptions",

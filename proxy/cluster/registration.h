@@ -74,9 +74,6 @@ extern JsonText registration_trust(Arena *arena, const Registration *registratio
 /* Returns a patch that restores the spec and the label of an older document. */
 extern JsonText registration_restore(Arena *arena, const Registration *registration, const json_t *older);
 
-/* Returns a patch that gives an APIService back to kube-apiserver, which then serves the CRD again. */
-extern JsonText registration_give_back(Arena *arena, const Registration *registration);
-
 /* Returns the body of a DELETE that deletes only this version of the APIService. */
 extern JsonText registration_delete(Arena *arena, const Registration *registration);
 

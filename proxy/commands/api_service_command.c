@@ -211,6 +211,12 @@ find_all(Run *run)
 	return true;
 }
 
+/*
+ * Deletes the APIService; if there are CRDs, kube-apiserver makes its own at once, and serves them meanwhile.  A patch
+ * that takes the Service away is not enough: kube-apiserver (kube-aggregator pkg/apiserver/handler_discovery.go,
+ * AddAPIService) would go on to ask the Service what it serves, until it is restarted.  When the proxies are gone, it
+ * would call the group stale in discovery, so that kubectl would not know its types and no namespace could be deleted.
+ */
 static Sent
 try_give_back(Run *run, Arena *arena, Target *target)
 {
@@ -242,15 +248,10 @@ try_give_back(Run *run, Arena *arena, Target *target)
 	}
 	if (!crds_of_target(run, target, &crds))
 		return SENT_ERROR;
-	if (crds.count == 0)
-	{
-		sent = send_change(run, arena, target->name, "DELETE", NULL, registration_delete(arena, &registration));
-		if (sent == SENT)
-			command_tell("%s: deleted, because the group has no CRD", target->name);
-		return sent;
-	}
-	sent = send_patch(run, arena, target->name, registration_give_back(arena, &registration));
-	if (sent == SENT)
+	sent = send_change(run, arena, target->name, "DELETE", NULL, registration_delete(arena, &registration));
+	if (sent == SENT && crds.count == 0)
+		command_tell("%s: deleted, because the group has no CRD", target->name);
+	else if (sent == SENT)
 	{
 		command_tell("%s: given back to kube-apiserver, which has %zu CRDs of the group", target->name, crds.count);
 		target->given_back = true;

@@ -266,10 +266,12 @@ try_take(Run *run, Arena *arena, Target *target)
 	return SENT;
 }
 
+/* What kube-apiserver has made for CRDs is deleted, and kube-apiserver makes it anew: see try_give_back(). */
 static Sent
 try_restore(Run *run, Arena *arena, Target *target)
 {
 	Registration registration;
+	Registration before;
 	json_auto_t *document = NULL;
 	Found		found = read_api_service(run, arena, target->name, &document, &registration);
 
@@ -277,7 +279,7 @@ try_restore(Run *run, Arena *arena, Target *target)
 		return SENT_ERROR;
 	if (found == FOUND_NONE || !registration.is_remote || !service_is(&registration.service, &run->service))
 		return SENT;
-	if (target->created)
+	if (target->created || (registration_read(target->before, &before) && before.automanaged && !before.is_remote))
 		return send_change(run, arena, target->name, "DELETE", NULL, registration_delete(arena, &registration));
 	return send_patch(run, arena, target->name, registration_restore(arena, &registration, target->before));
 }

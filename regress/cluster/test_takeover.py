@@ -110,3 +110,32 @@ def test_without_crds(old_cluster):
     old_cluster.plane.wait_available(group_version)
     disable(old_cluster, group_version)
     until(lambda: old_cluster.plane.api().get(f"{API_SERVICES}/{name}").code == 404, 30, "the end of the APIService")
+
+
+def discovered(plane):
+    """What kubectl and controllers learn of each group and version: (freshness, number of types)."""
+    answer = plane.api().get("/apis", accept="application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")
+    return {f"{group['metadata']['name']}/{version['version']}": (version["freshness"],
+                                                                  len(version.get("resources", [])))
+            for group in answer.json["items"] for version in group["versions"]}
+
+
+def test_discovery_without_proxies(old_cluster):
+    """
+    After a hand-back kube-apiserver asks the Service no more: when the proxies are gone, the types of the CRDs are
+    still discovered, which kubectl and the deletion of namespaces need.
+    """
+    plane, other = old_cluster.plane, "openreports.io/v1alpha1"
+    enable(old_cluster)
+    enable(old_cluster, group_version=other)
+    disable(old_cluster)
+    until(lambda: discovered(plane).get(GROUP_VERSION) == ("Current", 2) and other in discovered(plane), 60,
+          "discovery")
+    old_cluster.first.stop()
+    # It looks once a minute; the other group tells when.
+    until(lambda: discovered(plane)[other][0] == "Stale", 180, "a look at the Service")
+    assert discovered(plane)[GROUP_VERSION] == ("Current", 2)
+    plane.api().delete(f"{API_SERVICES}/v1alpha1.openreports.io")
+    plane.namespace("short")
+    assert plane.api().delete("/api/v1/namespaces/short").code == 200
+    until(lambda: plane.api().get("/api/v1/namespaces/short").code == 404, 120, "the end of a namespace")

@@ -54,7 +54,7 @@ check_registration(Arena *arena, const char *bytes, size_t len)
 	static const RegistrationWish wish = {{"ns", "name", 443}, "Q0E=", 0, 0};
 	json_auto_t *document = kube_json_read(bytes, len);
 	Registration registration;
-	JsonText	patches[4];
+	JsonText	patches[3];
 
 	if (!registration_read(document, &registration))
 		return;
@@ -62,8 +62,7 @@ check_registration(Arena *arena, const char *bytes, size_t len)
 	patches[0] = registration_take(arena, &registration, &wish);
 	patches[1] = registration_trust(arena, &registration, wish.ca_bundle);
 	patches[2] = registration_restore(arena, &registration, document);
-	patches[3] = registration_give_back(arena, &registration);
-	for (size_t i = 0; i < 4; i++)
+	for (size_t i = 0; i < 3; i++)
 	{
 		json_auto_t *patch = kube_json_read(patches[i].bytes, patches[i].len);
 

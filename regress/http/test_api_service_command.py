@@ -372,7 +372,10 @@ def test_connect_to(crds):
 def test_back_to_the_crds(crds):
     """disable gives an APIService back to kube-apiserver, which looks after it again; again does nothing"""
     crds.enable(POLICY_REPORTS, "--group-priority-minimum=1500")
+    uid = crds.aggregation.document(POLICY_REPORTS)["metadata"]["uid"]
     told = crds.disable(POLICY_REPORTS)
+    # kube-apiserver goes on to ask the Service of an APIService as long as that exists.
+    assert crds.aggregation.document(POLICY_REPORTS)["metadata"]["uid"] != uid
     assert "v1alpha2.wgpolicyk8s.io: given back to kube-apiserver, which has 2 CRDs of the group" in told
     assert crds.local(POLICY_REPORTS)
     assert crds.aggregation.document(POLICY_REPORTS)["status"]["conditions"][0]["reason"] == "Local"
