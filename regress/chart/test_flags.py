@@ -237,3 +237,16 @@ def test_hooks():
     assert words[2] == "disable" and groups == ["kyverno.io/v1alpha2"]
     words, groups, _ = line(jobs["pre-delete"]["containers"][0])
     assert words[2] == "disable" and groups == [*served, "kyverno.io/v1alpha2"]
+
+
+def test_all_groups_switched_off():
+    """An upgrade hands back what was on before, also when no group is left"""
+    names = ("openreports.io/v1alpha1", "reports.kyverno.io/v1", "wgpolicyk8s.io/v1alpha2")
+    hooks = {
+        one["metadata"]["annotations"]["helm.sh/hook"]: pod["spec"]["containers"][0]
+        for one, pod in pods(render({"apiServices": {"groups": {name: False for name in names}}}))
+        if "annotations" in one["metadata"]
+    }
+    ((when, container),) = hooks.items()
+    assert {"pre-delete", "post-upgrade", "post-rollback"} <= set(when.split(","))
+    assert container["command"][2] == "disable" and set(names) <= set(container["args"])

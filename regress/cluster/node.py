@@ -231,13 +231,16 @@ class Pod:
             with contextlib.suppress(Exception):
                 self._status("Failed", False)
 
-    def inside(self, container, command):
-        """Runs a command in a container, as kubectl exec does; the finished process."""
+    def enter(self, container, command):
+        """What runs a command in a container, as kubectl exec does: the words of a command, without environment."""
         user = self._user()
-        return subprocess.run(["nsenter", "-t", str(self.main[container].pid), "-m", "setpriv", "--reuid", str(user),
-                               "--regid", str(user), "--groups", str(self._group()), "--", *command],
-                              env=self.environments[container], capture_output=True, text=True, timeout=120,
-                              check=False)
+        return ["nsenter", "-t", str(self.main[container].pid), "-m", "setpriv", "--reuid", str(user), "--regid",
+                str(user), "--groups", str(self._group()), "--", *command]
+
+    def inside(self, container, command):
+        """Runs a command in a container; the finished process."""
+        return subprocess.run(self.enter(container, command), env=self.environments[container], capture_output=True,
+                              text=True, timeout=120, check=False)
 
     def _probe(self, container):
         if "readinessProbe" not in container:
@@ -370,10 +373,10 @@ class Node:
 
     def pod(self, name):
         """The running pod of a name."""
-        return next(pod for pod in self.pods.values() if pod.name == name and not pod.stopping.is_set())
+        return next(pod for pod in list(self.pods.values()) if pod.name == name and not pod.stopping.is_set())
 
     def logs(self):
-        return "\n".join(pod.log() for pod in self.pods.values())
+        return "\n".join(pod.log() for pod in list(self.pods.values()))
 
     def stop(self):
         self.stopped.set()

@@ -1,11 +1,14 @@
 """
 The chart on bad days: wrong values, a rollback, an uninstall while somebody writes, rotated passwords, groups that are
-half handed back, an expired certificate, two releases of one cluster.
+half handed back, an expired certificate, a dead node, an upgrade during an import, two releases of one cluster.
 """
 
 import base64
 import contextlib
 import itertools
+import os
+import signal
+import socket
 import subprocess
 import threading
 
@@ -224,6 +227,116 @@ def test_expired_certificate(release):
     assert proxies(release) == before
     assert release.api.get(f"{SECRETS}/{FULLNAME}-tls").json["metadata"]["annotations"][
         "kube-reports/expires"] != "1"
+
+
+def frozen(pod, how):
+    """Stops all processes of a pod without an end, as a node without power does, or lets them go on."""
+    for process in pod.processes:
+        if process.poll() is None:
+            os.killpg(process.pid, how)
+
+
+def test_node_of_a_proxy_dies(release):
+    """
+    A node answers nothing any more, connections to its proxy hang: when its pod is no endpoint and kube-apiserver has
+    given its connections up, the other proxy serves.  What was acknowledged is stored.
+    """
+    writer = Writer(release, "node")
+    writer.start()
+    until(lambda: len(writer.done) > 20, 60, "writes")
+    # The one that kube-apiserver's connections lead to.
+    (address, _), *_ = release.node.endpoints(FULLNAME, "https")
+    pod = next(pod for pod in list(release.node.pods.values()) if pod.address == address)
+    frozen(pod, signal.SIGSTOP)
+    try:
+        count = len(writer.done)
+        until(lambda: len(writer.done) > count + 20, 180, "writes through the other proxy")
+        release.plane.kubectl("delete", "pod", "-n", NAMESPACE, pod.name, "--force", "--grace-period=0")
+        until(lambda: len(release.node.endpoints(FULLNAME, "https")) == 2, 120, "a pod in its place")
+    finally:
+        for process in pod.processes:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+    writer.end()
+    assert set(writer.done) <= set(release.names())
+
+
+class Gate:
+    """From a port of its own to kube-apiserver's; shuts when so many bytes have come back, until it is opened."""
+
+    def __init__(self, port, most):
+        self.to, self.left = port, most
+        self.shut, self.opened = threading.Event(), threading.Event()
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self.listener.accept()
+                server = socket.create_connection(("127.0.0.1", self.to))
+                for source, target in ((client, server), (server, client)):
+                    threading.Thread(target=self._copy, args=(source, target, source is server), daemon=True).start()
+
+    def _copy(self, source, target, counts):
+        with contextlib.suppress(OSError), source, target:
+            while data := source.recv(4096):
+                self.left -= len(data) if counts else 0
+                if self.left < 0:
+                    self.shut.set()
+                    self.opened.wait(600)
+                target.sendall(data)
+            target.shutdown(socket.SHUT_WR)
+
+
+def test_upgrade_during_an_import(release):
+    """
+    While import reads etcd, somebody upgrades the chart with the groups on: proxies, set-up and APIServices change.
+    import says that it has not read everything; with the groups handed back it completes, and no report is missing.
+    """
+    release.run("uninstall", RELEASE, "--wait")
+    until(lambda: release.names() is not None and release.taken() == [], 60, "lists of etcd")
+    for number in range(100):
+        assert release.create(f"import-{number}") == 201
+    off = {"apiServices.groups." + name.replace(".", r"\."): "false" for name in GROUP_VERSIONS}
+    release.run("install", RELEASE, str(CHART), "--wait", *release.values(**off))
+    assert release.taken() == []
+    gate = Gate(release.plane.port, 30_000)
+    with open(release.plane.kubeconfig, encoding="utf-8") as file:
+        config = file.read().replace(f"127.0.0.1:{release.plane.port}", f"127.0.0.1:{gate.port}")
+    kubeconfig = f"{release.plane.directory}/through-the-gate"
+    with open(kubeconfig, "w", encoding="utf-8") as file:
+        file.write(config)
+    command = [f"{release.database.directory}/dest/usr/bin/kube-reports-proxy", "import", "--from-cluster",
+               "--page-size=10", f"--kubeconfig={kubeconfig}",
+               f"--database=host={release.database.directory} dbname=reports user=kube_reports_proxy"]
+
+    def stored():
+        return int(release.database.psql("SELECT count(*) FROM kube_reports.stored_report WHERE name LIKE 'import-%'",
+                                         user="postgres", database="reports"))
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        try:
+            assert gate.shut.wait(60) and stored() < 100
+            upgrade(release)
+            assert release.taken() == list(GROUP_VERSIONS)
+        finally:
+            gate.opened.set()
+        told = process.communicate(timeout=300)[0]
+    assert process.returncode == 1 and "not all objects were read" in told, told
+    upgrade(release, **off)
+    assert release.taken() == []
+    until(lambda: release.names() is not None, 60, "lists of etcd")
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    gate.listener.close()
+    assert done.returncode == 0 and stored() == 100, done.stdout + done.stderr
+    upgrade(release)
+    until(lambda: {f"import-{number}" for number in range(100)} <= set(release.names() or []), 60, "the copies")
+    # etcd has them still; the tests after this one know one report in it.
+    upgrade(release, **off)
+    until(lambda: release.names() is not None, 60, "lists of etcd")
+    for number in range(100):
+        release.api.delete(path_of(POLR, "default", f"import-{number}"))
 
 
 def test_two_releases(release):
