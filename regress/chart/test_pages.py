@@ -140,7 +140,7 @@ def test_secrets_of_the_readme():
 
 
 def test_there_are_commands():
-    assert len(list(commands())) == 3
+    assert len(list(commands())) == 4
 
 
 @pytest.mark.parametrize("block", re.findall(r"^```yaml\n(.*?)^```", PAGE, re.M | re.S))

@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import uuid
@@ -46,6 +47,22 @@ class Shell:
         self.environment = {
             **os.environ, "PATH": f"{programs_here}:{os.environ['PATH']}", "KUBECONFIG": release.plane.kubeconfig,
             **{f"HELM_{name}_HOME": f"{release.plane.directory}/helm-{name}" for name in ("CACHE", "CONFIG", "DATA")}}
+
+    def enters(self, pod, container):
+        """From now on kubectl exec leads there, as a kubelet would do it; the rest is kubectl's."""
+        here = self.release.node.pod(pod)
+        variables = [f"{name}={value}" for name, value in here.environments[container].items()]
+        kubectl = self.directory / "bin" / "kubectl"
+        real = kubectl.resolve()
+        kubectl.unlink()
+        kubectl.write_text(f"""#!/bin/bash
+if [[ " $* " == *" exec {pod} "* ]]; then
+	while [ "$1" != -- ]; do shift; done
+	exec env -i {shlex.join(variables)} {shlex.join(here.enter(container, []))} "${{@:2}}"
+fi
+exec {real} "$@"
+""", encoding="utf-8")
+        kubectl.chmod(0o755)
 
     def run(self, text, **environment):
         done = subprocess.run(["bash", "-euo", "pipefail", "-c", text], capture_output=True, text=True, timeout=400,
@@ -94,7 +111,7 @@ def test_five_minutes(release, shell):
     told = shell.run(block)
     assert told.count(f"{NAMESPACE}/{NAME} ") == len(GROUP_VERSIONS), told
     installed(release)
-    (upgrade,) = blocks("install.md", "Upgrade")
+    upgrade, *_ = blocks("install.md", "Upgrade")
     shell.run(upgrade)
     until(lambda: release.names() == ["one"], 30, "the report after the upgrade")
     (uninstall,) = blocks("install.md", "Uninstall")
@@ -141,6 +158,43 @@ def test_a_database_of_your_own(release, shell, database):
                          "WHERE a.usename = 'kube_reports_proxy'", user="postgres", database="reports") == "t"
     shell.run(setup, PGHOST=database.directory, PGUSER="reports_owner")
     until(lambda: release.names() == ["one"], 30, "the report")
+
+
+def of_page(pattern):
+    """The one place of docs/install.md that matches."""
+    (found,) = re.findall(pattern, (TOP / "docs" / "install.md").read_text(encoding="utf-8"), re.M | re.S)
+    return found
+
+
+def test_to_another_database(release, shell, database):
+    """From the bundled database to an external one, by the commands of the page: reports and versions move along"""
+    (first,) = blocks("install.md", "Five minutes")
+    shell.run(first)
+    installed(release)
+    version = release.api.get(path_of(POLR, "default")).json["metadata"]["resourceVersion"]
+    stop, dump, move = of_page(r"^### To another database$.*?^```\n(.*?)^```$.*?^```\n(.*?)^```$.*?^```\n(.*?)^```$")
+    own, _ = blocks("install.md", "A database of your own")
+    secrets = own.partition("helm install")[0]
+    shell.run("\n".join(line for line in secrets.splitlines() if "create namespace" not in line))
+    refused = subprocess.run(["bash", "-c", move.replace("--set database.leaveExisting=true", "")],
+                             capture_output=True, text=True, timeout=120, check=False, cwd=shell.directory,
+                             env=shell.environment)
+    assert refused.returncode != 0 and "database.leaveExisting=true" in refused.stderr, refused.stderr
+    shell.run(stop)
+    assert not [pod for pod in release.ready() if "database" not in pod]
+    assert release.api.get(path_of(POLR, "default")).code == 503
+    shell.enters(f"{NAME}-database-0", "postgresql")
+    shell.run(dump, PGHOST=database.directory, PGUSER="reports_owner")
+    shell.run(move if "helm-v3" in release.helm else move.replace("--wait", "--wait --force-conflicts"))
+    for group_version in GROUP_VERSIONS:
+        assert release.api_service(group_version)["spec"]["service"]["name"] == NAME
+    release.plane.wait_available(seconds=120)
+    until(lambda: release.names() == ["one"], 60, "the report in the new database")
+    assert int(release.api.get(path_of(POLR, "default")).json["metadata"]["resourceVersion"]) > int(version)
+    assert release.create("two") == 201
+    assert database.psql("SELECT string_agg(name, ',' ORDER BY name) FROM kube_reports.stored_report",
+                         user="postgres", database="reports") == "one,two"
+    shell.run(of_page(r"`(kubectl -n kube-reports delete pvc [^`]*)`"))
 
 
 def test_manifest(release, shell):

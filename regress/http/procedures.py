@@ -98,7 +98,10 @@ PROCEDURES = {
         f"{INSTALL_PAGE}::test_a_database_of_your_own",
         "files/database.sql": f"{CHART_DATABASE}::test_by_the_pages {INSTALL_PAGE}::test_a_database_of_your_own",
         "```yaml": f"{CHART_PAGES}::test_values_render",
-        "helm upgrade": f"{INSTALL_PAGE}::test_five_minutes",
+        "--reset-then-reuse-values\n": f"{INSTALL_PAGE}::test_five_minutes",
+        "scale deployment": f"{INSTALL_PAGE}::test_to_another_database",
+        "pg_restore": f"{INSTALL_PAGE}::test_to_another_database",
+        "leaveExisting": f"{INSTALL_PAGE}::test_to_another_database",
         "helm uninstall": f"{INSTALL_PAGE}::test_five_minutes",
     },
     "docs/managed.md": {
