@@ -5,7 +5,6 @@ import datetime
 import functools
 import html.parser
 import json
-import os
 import re
 
 import pytest
@@ -13,7 +12,6 @@ import pytest
 import fleet
 from browser import Browser
 from client import sql_text
-from conftest import TOP
 
 READER = "kube_reports_reader"
 SEVERITIES = ("critical", "high", "medium", "low")
@@ -497,13 +495,3 @@ def test_size_is_bounded(world):
     page = world.page(database=database)
     assert "and 4 more" in page and "and 20 more" in page and "14 clusters" in page
     assert len(page.encode()) < 100000
-
-
-def test_picture(world, show):
-    """SCREENSHOTS=yes makes the pictures of the documentation anew"""
-    for scheme in ("light", "dark"):
-        picture = show(world.page(f"'{json.dumps({'cluster': list(fleet.CLUSTERS)})}'"), 1280,
-                       scheme).picture(1280, 905)
-        assert picture.startswith(b"\x89PNG") and 30000 < len(picture) < 400000
-        if os.environ.get("SCREENSHOTS"):
-            (TOP / "docs" / f"dashboard-{scheme}.png").write_bytes(picture)

@@ -10,6 +10,7 @@ import socket
 
 import pytest
 
+from browser import Browser
 from client import run
 from conftest import KUBECTLS, TOP, free_port
 from runbook import blocks_of, put
@@ -221,6 +222,23 @@ def test_the_page_tells_a_story(stack_of_samples):
         assert len(page[name]) >= 4, name
     assert sum(1 for age in page["ages"] if sum(age) > 0) >= 4 and page["overdue"] > 0 and page["new"] > 0
     assert "<svg" in stack_of_samples.psql("SELECT kube_reports.dashboard_html()", "env.reader")
+
+
+def test_picture(stack_of_samples, tmp_path):
+    """The README's pictures show the page of the samples; SCREENSHOTS=yes makes them anew"""
+    page = tmp_path / "dashboard.html"
+    page.write_text(stack_of_samples.psql("SELECT kube_reports.dashboard_html()", "env.reader"), encoding="utf-8")
+    browser = Browser()
+    try:
+        for scheme in ("light", "dark"):
+            browser.look(1280, scheme, "screen")
+            browser.open(page.as_uri())
+            picture = browser.picture(1280, 905)
+            assert picture.startswith(b"\x89PNG") and 30000 < len(picture) < 400000
+            if os.environ.get("SCREENSHOTS"):
+                (TOP / "docs" / f"dashboard-{scheme}.png").write_bytes(picture)
+    finally:
+        browser.end()
 
 
 def commands(block):

@@ -6,8 +6,9 @@
 -- its hash.  Hence elements have no style attributes; lengths of bars are
 -- attributes of SVG.  The page follows the reader's light or dark scheme, and
 -- works on phones, with screen readers and on paper.
--- regress/http/test_dashboard.py tests the page in a browser; with
--- SCREENSHOTS=yes the test makes the pictures in docs/ again.
+-- regress/http/test_dashboard.py tests the page in a browser.  The pictures
+-- in docs/ show the samples: with SCREENSHOTS=yes, test_make_up.py makes
+-- them again.
 
 CREATE FUNCTION kube_reports_internal.dashboard_style() RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
