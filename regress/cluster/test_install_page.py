@@ -185,7 +185,7 @@ def test_to_another_database(release, shell, database):
     assert release.api.get(path_of(POLR, "default")).code == 503
     shell.enters(f"{NAME}-database-0", "postgresql")
     shell.run(dump, PGHOST=database.directory, PGUSER="reports_owner")
-    shell.run(move if "helm-v3" in release.helm else move.replace("--wait", "--wait --force-conflicts"))
+    shell.run(move)
     for group_version in GROUP_VERSIONS:
         assert release.api_service(group_version)["spec"]["service"]["name"] == NAME
     release.plane.wait_available(seconds=120)
