@@ -264,3 +264,18 @@ def test_database_is_not_left_by_mistake(cluster, made, kind, api, plural):
     # Only what stands there already is in question.
     cluster.others.clear()
     cluster.upgrade(cluster.binary, *other)
+
+
+def test_job_that_was_left_does_not_count(cluster):
+    """A failed upgrade has left its Job; the same revision of a later release sets the database up again"""
+    def job():
+        (name,) = (one["metadata"]["name"] for one in of_kind(cluster.upgrade(cluster.binary), "Job")
+                   if one["metadata"]["name"].startswith("kube-reports-setup-"))
+        return name
+    cluster.upgrade(cluster.binary)
+    name = job()
+    assert job() == name
+    cluster.others[f"/apis/batch/v1/namespaces/kube-reports/jobs/{name}"] = {
+        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "namespace": "kube-reports", "uid": "1"}}
+    other = job()
+    assert other != name and job() == other
