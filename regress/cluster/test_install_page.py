@@ -139,10 +139,15 @@ def database(release, shell):
     server.psql(f"ALTER SYSTEM SET ssl_key_file = '{pki}/database.key'", user="postgres", database="postgres")
     server.psql("ALTER SYSTEM SET ssl = on", user="postgres", database="postgres")
     server.psql("SELECT pg_reload_conf()", user="postgres", database="postgres")
+    if server.psql("SELECT count(*) FROM pg_roles WHERE rolname = 'reports_owner'", user="postgres",
+                   database="postgres") == "0":
+        server.psql("ALTER DATABASE reports RENAME TO reports_of_others", user="postgres", database="postgres")
+    else:
+        # That of the test before.
+        server.psql("DROP DATABASE reports WITH (FORCE)", user="postgres", database="postgres")
+        server.psql("DROP ROLE reports_owner", user="postgres", database="postgres")
     server.psql("CREATE ROLE reports_owner LOGIN CREATEROLE PASSWORD '...'", user="postgres", database="postgres")
-    server.psql("CREATE DATABASE of_the_page OWNER reports_owner", user="postgres", database="postgres")
-    server.psql("ALTER DATABASE reports RENAME TO reports_of_others", user="postgres", database="postgres")
-    server.psql("ALTER DATABASE of_the_page RENAME TO reports", user="postgres", database="postgres")
+    server.psql("CREATE DATABASE reports OWNER reports_owner", user="postgres", database="postgres")
     (shell.directory / "ca.crt").symlink_to(f"{pki}/ca.crt")
     return server
 
