@@ -252,6 +252,26 @@ def test_several_at_once(servers, proxies):
                          "GROUP BY g.name HAVING count(*) <> 1") == [], each.variant
 
 
+def test_larger_reports_lock_no_lane(servers, proxies):
+    """What takes long to make is made while clients write: not together with other reports, and without the lane"""
+    server = servers[1]
+    perform(server, [("DELETE FROM kube_reports.object", []),
+                     (INSERT, ["shop", "larger", "{}", json.dumps({"results": [
+                         {"policy": f"p{n}", "result": "pass", "message": "m" * 60} for n in range(800)]})])])
+    writer = psycopg2.connect(server.connection())
+    try:
+        writer.cursor().execute("SELECT kube_reports_internal.lock_store_shared()")
+        writer.cursor().execute("SELECT kube_reports_internal.lock_lane(l.id) FROM kube_reports_internal.lane l "
+                                "ORDER BY l.id")
+        proxies()
+        until(lambda: server.rows("SELECT count(*) FROM kube_reports_internal.result r "
+                                  "JOIN kube_reports_internal.origin g ON g.id = r.origin WHERE g.name = 'larger'")
+              == [(800,)], 60, "the results of the larger report")
+    finally:
+        writer.close()
+    until(lambda: pending(server) == 0, 60, "the end of the queue")
+
+
 def test_merge_asks_without_locks(servers):
     """A merge asks the engine for its write and its deletions at once, and locks nothing: clients go on writing"""
     server = servers[1]

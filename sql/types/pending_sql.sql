@@ -3,9 +3,10 @@
 --	  those of several reports together.
 --
 -- In the SQL variant every report that SQL writes waits for its results, of
--- whatever size.  Such a step is like the write of a batch: it locks the lane,
--- and its size has the same limit.  Large reports and those that were refused
--- before go one by one: see results/pending.sql.
+-- whatever size.  Such a step locks the lane, so that clients' writes wait: it
+-- has a small part of what one write may have, at most some hundred results.
+-- Larger reports and those that were refused before go one by one, without the
+-- lane: see results/pending.sql.
 
 -- History has one time for the reports of a batch, as for the changes of a statement of DML in the variant in C.  Times
 -- of a lane never go back, so that no later change of such a report has an earlier time.
@@ -22,7 +23,7 @@ SET jit = off
 AS $$
 #variable_conflict use_column
 DECLARE
-	costly CONSTANT integer := kube_reports_internal.costly_bytes();
+	max_bytes CONSTANT integer := kube_reports_internal.costly_bytes() / 4;
 BEGIN
 	RETURN QUERY WITH oldest AS MATERIALIZED (
 		-- Those that were put aside stand in nobody's way until their time comes.
@@ -45,7 +46,7 @@ BEGIN
 				WHERE c.lane = sql_next_pending.lane AND c.namespace = p.namespace AND c.name = p.name
 					AND c.version >= p.first) c
 	), taken AS (
-		SELECT m.*, bool_and(m.fresh AND m.size <= costly) OVER earlier AND sum(m.size) OVER earlier <= 4 * costly
+		SELECT m.*, bool_and(m.fresh) OVER earlier AND sum(m.size) OVER earlier <= max_bytes
 			AND max(m.at) OVER earlier - min(m.at) OVER earlier <= interval '1 second' AS small
 		FROM measured m WINDOW earlier AS (ORDER BY m.place ROWS UNBOUNDED PRECEDING)
 	)
@@ -85,6 +86,10 @@ BEGIN
 			LEFT JOIN LATERAL (SELECT o.metadata, o.body FROM kube_reports.object o
 				WHERE o.cluster_id = target.cluster_id AND o.resource_type = target.resource_type
 					AND o.namespace = p.namespace AND o.name = p.name LIMIT 1) o ON true;
+	-- A step that goes on with a large report must not have locked the lane.
+	IF NOT FOUND THEN
+		RETURN false;
+	END IF;
 	PERFORM kube_reports_internal.sql_interrupt();
 
 	PERFORM kube_reports_internal.lock_lane(sql_apply_batch.lane);
@@ -97,7 +102,7 @@ BEGIN
 				WHERE q.lane = sql_apply_batch.lane AND q.namespace = p.namespace AND q.name = p.name
 				FOR UPDATE SKIP LOCKED) q ON true;
 	IF batch.names IS NULL THEN
-		RETURN false;
+		RETURN true;
 	END IF;
 	PERFORM kube_reports_internal.apply_results(sql_apply_batch.lane, batch.namespaces, batch.names, batch.firsts,
 		batch.lasts);
