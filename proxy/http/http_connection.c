@@ -53,6 +53,12 @@ typedef struct Listener
 size_t		http_freed_bytes;
 
 static h2o_linklist_t listeners;
+
+/*
+ * Those that are closed, until the process ends: a TLS handshake that is under way uses the accept context.  They are
+ * few: a port of the API or of metrics is closed once.
+ */
+static h2o_linklist_t closed_listeners;
 static bool stopped;
 
 static void resume_accepting(void *state);
@@ -360,6 +366,7 @@ void
 connections_start(void)
 {
 	h2o_linklist_init_anchor(&listeners);
+	h2o_linklist_init_anchor(&closed_listeners);
 	tls_set_peer_lookup(connection_peer);
 	http_clients_start();
 }
@@ -419,7 +426,7 @@ close_listener(Listener *listener)
 	loop_timer_stop(&listener->pause);
 	h2o_linklist_unlink(&listener->link);
 	h2o_socket_close(listener->socket);
-	free(listener);
+	h2o_linklist_insert(&closed_listeners, &listener->link);
 }
 
 void

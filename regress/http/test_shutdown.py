@@ -132,6 +132,26 @@ def waiting_locks(stack):
     return int(stack.database.psql("SELECT count(*) FROM pg_locks WHERE NOT granted", user="postgres"))
 
 
+def test_handshake_under_way(module_stack, ns):
+    """LC-01: a client that is in its TLS handshake when the listeners close is answered; nobody else is disturbed"""
+    # Freed memory is overwritten.
+    proxy = module_stack.proxy(flags=["--shutdown-timeout=20s"], environment={"MALLOC_PERTURB_": "165"})
+    # A half-sent request keeps each worker from ending before the others are done.
+    slow = [half_a_request(proxy, ns, f"under-way{number}") for number in range(8)]
+    late = [socket.create_connection(("127.0.0.1", proxy.port), 20) for _ in range(8)]
+    terminate(proxy)
+    until(lambda: refuses(proxy), 10, "the listeners to close")
+    for plain in late:
+        with plain, proxy.api().context.wrap_socket(plain, server_hostname="127.0.0.1") as tls:
+            tls.sendall(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert tls.recv(12) == b"HTTP/1.1 200"
+    for connection, rest in slow:
+        connection.send(rest)
+        assert connection.getresponse().status in (201, 429)
+        connection.close()
+    assert proxy.process.wait(20) == 0
+
+
 def test_watches_end_little_by_little(module_stack, ns):
     """
     LC-01, LC-03: TestWithWatchTerminationDuringShutdown: watches end cleanly, not all at once, and well within the time
