@@ -28,17 +28,27 @@
 #define HEALTH_BYTES 1024		/* of a message that needs no credential */
 #define MOST_PAIRS 100			/* of metadata; the head has no more fields */
 
+typedef struct Work Work;
+
+/* A kind of messages that methods store. */
+typedef struct MessageKind
+{
+	const char *name;			/* for api_forward() */
+	const char *(*field) (Arena *arena, const char *pointer);	/* the field of a pointer into its document */
+	JsonText	(*answer) (const Work *work, JsonText reply);
+} MessageKind;
+
 /* What a call has while it is open: in the arena of its stream. */
-typedef struct Work
+struct Work
 {
 	Call	   *call;
 	const char *kind;			/* of the credential: token or certificate */
 	const char *credential;		/* the SHA-256 of the token, or the common name */
-	const char *what;			/* for api_forward() */
+	const MessageKind *message;
 	PgCall	   *statement;		/* under way; NULL: none */
 	Arena	   *arena;			/* of the message */
 	DocumentBatch batch;
-} Work;
+};
 
 bool
 service_ready(const char **why)
@@ -128,15 +138,38 @@ looked_up(void *state, PgOutcome outcome, PgResult *result, const PgError *error
 	call_admit(call);
 }
 
+static JsonText
+answer_batch(const Work *work, JsonText reply)
+{
+	return document_stored(work->arena, &work->batch, reply);
+}
+
+/* ResultResponse has no field. */
+static JsonText
+answer_result(const Work *work, JsonText reply)
+{
+	return (JsonText) {"", 0};
+}
+
+static JsonText
+answer_evidence(const Work *work, JsonText reply)
+{
+	return document_evidence_stored(work->arena, reply);
+}
+
+static const MessageKind batch_kind = {"results", document_batch_field, answer_batch};
+static const MessageKind result_kind = {"result", document_result_field, answer_result};
+static const MessageKind evidence_kind = {"evidence", document_evidence_field, answer_evidence};
+
 static void
-begin(Call *call, const char *what)
+begin(Call *call, const MessageKind *kind)
 {
 	Stream	   *stream = call_stream(call);
 	Work	   *work = arena_alloc0(stream_arena(stream), sizeof(Work));
 	const char *why = read_credential(work, stream);
 
 	work->call = call;
-	work->what = what;
+	work->message = kind;
 	call_set_work(call, work);
 	if (why != NULL)
 	{
@@ -152,19 +185,19 @@ begin(Call *call, const char *what)
 static void
 begin_batches(Call *call)
 {
-	begin(call, "results");
+	begin(call, &batch_kind);
 }
 
 static void
 begin_result(Call *call)
 {
-	begin(call, "result");
+	begin(call, &result_kind);
 }
 
 static void
 begin_evidence(Call *call)
 {
-	begin(call, "evidence");
+	begin(call, &evidence_kind);
 }
 
 static void
@@ -183,9 +216,7 @@ cancel(Call *call)
 static void
 refuse_document(Work *work, int code, JsonText reply)
 {
-	CallStatus	status = status_of_reply(work->arena, code, reply, strcmp(work->what, "result") == 0 ?
-										 document_result_field : strcmp(work->what, "evidence") == 0 ?
-										 document_evidence_field : document_batch_field);
+	CallStatus	status = status_of_reply(work->arena, code, reply, work->message->field);
 
 	if (status.code == STATUS_UNAUTHENTICATED)
 		status.message = "the credential was revoked or has expired";
@@ -213,12 +244,8 @@ stored(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 	pg_result_free(result);
 	if (code != 200)
 		refuse_document(work, code, reply);
-	else if (strcmp(work->what, "result") == 0)
-		call_answer(work->call, (JsonText) {"", 0});
-	else if (strcmp(work->what, "evidence") == 0)
-		call_answer(work->call, document_evidence_stored(work->arena, reply));
 	else
-		call_answer(work->call, document_stored(work->arena, &work->batch, reply));
+		call_answer(work->call, work->message->answer(work, reply));
 }
 
 static void
@@ -226,7 +253,7 @@ store(Work *work, JsonText document)
 {
 	PgCall	   *statement = pg_call_new(PG_FORWARD);
 
-	pg_add_text(statement, work->what);
+	pg_add_text(statement, work->message->name);
 	pg_add_text(statement, work->kind);
 	pg_add_text(statement, work->credential);
 	pg_add_bytes(statement, document.bytes, document.len);

@@ -16,13 +16,15 @@
 #include "grpc/document.c"
 
 static bool
-document_of(Arena *arena, bool whole_batch, const char *bytes, size_t size, JsonText *document, CallStatus *status)
+document_of(Arena *arena, unsigned kind, const char *bytes, size_t size, JsonText *document, CallStatus *status)
 {
 	DocumentBatch named;
 	DocumentPair pair = {{"key", 3}, {bytes, 0}, 0};
 
-	if (whole_batch)
+	if (kind == 1)
 		return document_of_batch(arena, (JsonText) {bytes, size}, document, &named, status);
+	if (kind == 2)
+		return document_of_evidence(arena, (JsonText) {bytes, size}, document, status);
 	if (size > 0)
 	{
 		pair.value.len = (unsigned char) bytes[0] < size ? (unsigned char) bytes[0] : size - 1;
@@ -40,13 +42,14 @@ check_fields(Arena *arena, const char *pointer)
 	size_t		len = strlen(pointer);
 
 	check(strlen(document_batch_field(arena, pointer)) <= 3 * len + sizeof("application_state"));
+	check(strlen(document_evidence_field(arena, pointer)) <= 3 * len + sizeof("application_state"));
 	check(strlen(document_result_field(arena, pointer)) <= len + sizeof("extra[\"scan\"]"));
 }
 
 int
 LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
-	bool		whole_batch = size > 0 && (bytes[0] & 1);
+	unsigned	kind = size > 0 ? bytes[0] & 3 : 0;
 	const char *rest = (const char *) bytes + 1;
 	CallStatus	status = {0};
 	CallStatus	again_status = {0};
@@ -59,8 +62,8 @@ LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 	if (size == 0)
 		return 0;
 	arena_init(&arena);
-	accepted = document_of(&arena, whole_batch, rest, size - 1, &document, &status);
-	check(document_of(&arena, whole_batch, rest, size - 1, &again, &again_status) == accepted);
+	accepted = document_of(&arena, kind, rest, size - 1, &document, &status);
+	check(document_of(&arena, kind, rest, size - 1, &again, &again_status) == accepted);
 	if (accepted)
 	{
 		check(document.len == again.len && memcmp(document.bytes, again.bytes, again.len) == 0);
