@@ -59,6 +59,7 @@ def test_runbooks():
         address, _, anchor = rule["annotations"]["runbook_url"].partition("#")
         assert address == "https://wiki.example.org/ops"
         assert anchor == name.lower() and anchor in sections, name
+    assert {title for title in sections if title.startswith("kubereports")} == {name.lower() for name in rules()}
 
 
 def test_job():

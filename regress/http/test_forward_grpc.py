@@ -19,6 +19,7 @@ import grpc
 import psycopg2
 import pytest
 
+import metric_names
 from client import run, until
 from conftest import TOP, VARIANT, VERSION, free_port, stack_command
 from grpc_port import COMPLIANCE, FORWARD, SERVICE, GrpcPort, Sender, batch, code_of, result
@@ -506,6 +507,11 @@ def test_health(receiver):
 
 
 # ---------- the page ----------
+
+def test_metrics_of_alerts(receiver):
+    """Each metric that an alert of the chart names is there; docs/forwarding.md describes each, and none else."""
+    metric_names.check("grpc", "forwarding.md", "kube_reports_grpc", receiver.port.fetch("/metrics")[1])
+
 
 def test_version(receiver):
     program = f"{receiver.database.directory}/dest/usr/bin/kube-reports-grpc"
