@@ -1,0 +1,120 @@
+"""Lists, pages and searches by label: a list against the same bytes as a static file."""
+
+import json
+import random
+import statistics
+import subprocess
+
+import scale
+from client import EPHR, PARTIAL_LIST, POLR, path_of
+from conftest import free_port
+from workbench import BUILD, MEBIBYTE, NUMBERED, note, row, scaled
+
+
+def bench_list(bench):
+    """list, list-metadata: against the same bytes as a static file of the same libh2o, over TLS."""
+    count = scaled(10000, 200)
+    bench.fill("pss", 1, count)
+    saved = bench.directory / "static"
+    saved.mkdir()
+    before = bench.proxy.memory("VmRSS")
+    bench.proxy.reset_peak()
+    bench.load(path_of(POLR), "--requests=1", f"--output={saved}/list.json")
+    assert len(json.loads((saved / "list.json").read_bytes())["items"]) == count
+    bench.load(path_of(POLR), "--requests=1", f"--accept={PARTIAL_LIST}", f"--output={saved}/metadata.json")
+    port = free_port()
+    server = subprocess.Popen([str(BUILD / "static_server"), str(port), f"{bench.stack.pki}/serving.crt",
+                               f"{bench.stack.pki}/serving.key", str(saved)],
+                              stdout=subprocess.PIPE, text=True)
+    try:
+        assert server.stdout.readline() == "ready\n"
+        sides = {"full": (path_of(POLR), None), "static": ("/list.json", port),
+                 "metadata": (path_of(POLR), None, f"--accept={PARTIAL_LIST}"),
+                 "static_metadata": ("/metadata.json", port)}
+        processes = [*bench.backends(), *bench.proxy.processes(), server.pid]
+        times, used = {side: [] for side in sides}, {}
+        for _ in range(5):
+            for side, (path, at, *options) in sides.items():
+                spent = scale.processor_ms(processes)
+                times[side].append(bench.load(path, "--requests=3", *options, port=at)["seconds"] / 3)
+                used.setdefault(side, []).append((scale.processor_ms(processes) - spent) / 3)
+        grown = (bench.proxy.memory("VmHWM") - before) / MEBIBYTE
+    finally:
+        server.kill()
+        server.wait()
+    size = (saved / "list.json").stat().st_size
+    full, static, metadata, static_metadata = (statistics.median(times[side]) for side in sides)
+    processor = {side: statistics.median(each) for side, each in used.items()}
+    # Processor time of the servers depends less than the clock on what else runs.
+    row("list", f"{size / 1e6:.0f} MB; {processor['full']:.0f} ms of processors, static {processor['static']:.0f}",
+        size / full / 1e6, size / static / 1e6, "MB/s",
+        static / full, "at least 0.7", static / full >= 0.7, reports=count, processor_ms=processor)
+    row("list-memory", "growth of the proxy during the lists", grown, None, "MiB", None, "at most 64", grown <= 64)
+    row("list-metadata", f"its metadata; {processor['metadata']:.0f} ms of processors", metadata * 1000, full * 1000,
+        "ms", metadata / full, "at most 60 ms, or 0.2", metadata <= 0.06 or metadata / full <= 0.2)
+    row("list-metadata-static", "the same bytes as a static file", static_metadata * 1000, None, "ms", None,
+        "reported", None)
+
+
+def bench_page(bench):
+    """page: of a list that began before the log's last 45,000 events, at its beginning and at depth 300,
+    while others write."""
+    count, page = scaled(150000, 3000), 500
+    depth = count // page
+    bench.fill("pss", 1, count)
+    note(f"walking to page {depth}")
+    api, token = bench.proxy.api(keep=True), ""
+    for _ in range(depth - 1):
+        token = api.get(path_of(POLR), accept=PARTIAL_LIST,
+                        **{"limit": page, "continue": token}).json["metadata"]["continue"]
+    events = scaled(45000, 900)
+    note(f"{events} changes for the log")
+    bench.database.psql(f"""UPDATE kube_reports.object o
+        SET metadata = jsonb_set(o.metadata::jsonb, '{{labels,touched}}', '"yes"')::kube_reports.report
+        FROM (SELECT cluster_id, resource_type, namespace, name FROM kube_reports.object ORDER BY uid LIMIT {events}) t
+        WHERE (o.cluster_id, o.resource_type, o.namespace, o.name)
+            = (t.cluster_id, t.resource_type, t.namespace, t.name)""")
+    # A small report under ever new names: as many changes as writes.
+    body = bench.directory / "polr"
+    body.write_text('{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport","metadata":{"name":"' + NUMBERED
+                    + '"},"summary":{"pass":1}}\n', encoding="utf-8")
+    writes = 500
+    writer = bench.load(path_of(POLR, "writes"), "--method=POST", f"--bodies={body}", "--connections=8",
+                        f"--rate={writes}", "--seconds=3600", wait=False)
+    try:
+        times = {1: [], depth: []}
+        for _ in range(scaled(40, 10)):
+            for at, query in ((1, ""), (depth, f"&continue={token}")):
+                times[at].append(bench.load(f"{path_of(POLR)}?limit={page}{query}", "--requests=1")["seconds"])
+    finally:
+        writer.terminate()
+        written = bench.result(writer.communicate(timeout=60)[0])
+    first, deep = (statistics.median(times[at]) * 1000 for at in (1, depth))
+    # The same cost: neither may be dearer than the other.
+    ratio = max(deep / first, first / deep)
+    row("page", f"{page} of {count:,}, depth {depth} and 1; {written['per_second']:.0f} writes/s", deep, first, "ms",
+        ratio, f"within 1.5, {writes} writes/s", ratio <= 1.5 and written["per_second"] >= 0.95 * writes,
+        writes_per_second=written["per_second"])
+
+
+def lookup_ms(bench, count):
+    """Median of lists by the uid label of one among the stored reports."""
+    choice = random.Random(count)
+    path = path_of(EPHR) + "?labelSelector=audit.kyverno.io%2Fresource.uid%3D" + NUMBERED
+    found = bench.proxy.api().get(path.replace("@" * 12, f"{count // 2:012}")).json["items"]
+    assert len(found) == 1, f"{len(found)} reports have the label of one"
+    medians = []
+    for _ in range(21):
+        medians.append(bench.load(path, "--requests=20", f"--first-number={choice.randrange(1, count - 30)}")["p50_ms"])
+    return statistics.median(medians)
+
+
+def bench_lookup(bench):
+    """lookup: one report by a label, among many and among few."""
+    few, many = scaled(10000, 500), scaled(1000000, 5000)
+    bench.fill("small", 1, few)
+    among_few = lookup_ms(bench, few)
+    bench.fill("small", few + 1, many)
+    among_many = lookup_ms(bench, many)
+    row("lookup", f"by label among {many:,} and {few:,}", among_many, among_few, "ms", among_many / among_few,
+        "under 5 ms, within 3", among_many < 5 and among_many / among_few <= 3)
