@@ -81,12 +81,18 @@ typedef struct Worker
 } Worker;
 
 static double
-now(void)
+clock_seconds(clockid_t clock)
 {
 	struct timespec t;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
+	clock_gettime(clock, &t);
 	return t.tv_sec + t.tv_nsec / 1e9;
+}
+
+static double
+now(void)
+{
+	return clock_seconds(CLOCK_MONOTONIC);
 }
 
 static void
@@ -388,7 +394,7 @@ compare_doubles(const void *a, const void *b)
 }
 
 static void
-print_result(Worker *workers, double seconds)
+print_result(Worker *workers, double seconds, double processor_seconds)
 {
 	Worker		sum = {0};
 	double	   *all;
@@ -408,8 +414,8 @@ print_result(Worker *workers, double seconds)
 			sum.codes[digit] += workers[i].codes[digit];
 	}
 	qsort(all, count, sizeof(double), compare_doubles);
-	printf("{\"ok\": %lu, \"seconds\": %.6f, \"per_second\": %.2f, \"bytes\": %lu", sum.ok, seconds,
-		   sum.ok / seconds, sum.bytes);
+	printf("{\"ok\": %lu, \"seconds\": %.6f, \"processor_seconds\": %.6f, \"per_second\": %.2f, \"bytes\": %lu",
+		   sum.ok, seconds, processor_seconds, sum.ok / seconds, sum.bytes);
 	printf(", \"other\": %lu, \"refused\": %lu, \"failed\": %lu, \"broken\": %lu",
 		   sum.codes[1] + sum.codes[2] + sum.codes[3], sum.codes[4], sum.codes[5], sum.codes[0]);
 	if (count > 0)
@@ -515,7 +521,8 @@ int
 main(int argc, char **argv)
 {
 	Worker	   *workers;
-	double		seconds;
+	double		seconds,
+				processor_seconds;
 
 	read_options(argc, argv);
 	wanted_code = strcmp(method, "POST") == 0 ? 201 : 200;
@@ -539,6 +546,7 @@ main(int argc, char **argv)
 			fail("connection");
 	if (output_file != NULL && (workers[0].output = fopen(output_file, "w")) == NULL)
 		fail(output_file);
+	processor_seconds = clock_seconds(CLOCK_PROCESS_CPUTIME_ID);
 	start_time = now();
 	for (int i = 0; i < connections; i++)
 		if (pthread_create(&workers[i].thread, NULL, work, &workers[i]) != 0)
@@ -546,8 +554,9 @@ main(int argc, char **argv)
 	for (int i = 0; i < connections; i++)
 		pthread_join(workers[i].thread, NULL);
 	seconds = now() - start_time;
+	processor_seconds = clock_seconds(CLOCK_PROCESS_CPUTIME_ID) - processor_seconds;
 	if (workers[0].output != NULL && fclose(workers[0].output) != 0)
 		fail(output_file);
-	print_result(workers, seconds);
+	print_result(workers, seconds, processor_seconds);
 	return 0;
 }
