@@ -233,6 +233,7 @@ MATRIX = {
     },
     "nothing": {
         "rbac": {"create": False, "aggregateRoles": False},
+        "flowSchema": {"create": False},
         "serviceAccount": {"create": False, "name": "mine"},
         "networkPolicy": {"enabled": False},
         "apiServices": {"method": "none"},

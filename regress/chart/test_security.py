@@ -128,6 +128,18 @@ def test_roles_are_those_of_the_page():
         assert given[name] == role, name
 
 
+def test_flow_schema():
+    """What the proxies ask about clients is as on the page, in the version that each Kubernetes has."""
+    block = next(block for block in re.findall(r"^```yaml\n(.*?)^```", (TOP / "docs" / "security.md").read_text(),
+                                               re.M | re.S) if "kind: FlowSchema" in block)
+    wanted = yaml.safe_load(block)
+    for kube_version, version in (("1.25.0", "v1beta2"), ("1.28.9", "v1beta3"), ("1.29.0", "v1")):
+        (given,) = of_kind(render(kube_version=kube_version), "FlowSchema")
+        assert given["apiVersion"] == f"flowcontrol.apiserver.k8s.io/{version}"
+        assert (given["metadata"]["name"], given["spec"]) == (wanted["metadata"]["name"], wanted["spec"])
+    assert of_kind(render({"flowSchema": {"create": False}}), "FlowSchema") == []
+
+
 def test_least():
     """Without being asked for, no right to read policies, nor to change APIServices of groups that are not served."""
     objects = render()

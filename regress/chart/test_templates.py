@@ -51,7 +51,7 @@ def test_versions():
 @every_values
 def test_schemas(values):
     for version in schema_versions():
-        for one in render(values):
+        for one in render(values, kube_version=version):
             if one["apiVersion"] in FOREIGN:
                 continue
             where = f"{one['kind']} {one['metadata']['name']} in Kubernetes {version}"

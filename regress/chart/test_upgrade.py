@@ -23,6 +23,7 @@ KINDS = {
     "postgresql.cnpg.io/v1": ["Cluster"],
     "policy/v1": ["PodDisruptionBudget"],
     "networking.k8s.io/v1": ["NetworkPolicy"],
+    "flowcontrol.apiserver.k8s.io/v1": ["FlowSchema"],
     "rbac.authorization.k8s.io/v1": ["ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"],
 }
 
@@ -34,7 +35,7 @@ def discovery():
             {
                 "name": f"{kind.lower().removesuffix('y')}{'ies' if kind.endswith('y') else 's'}",
                 "singularName": kind.lower(),
-                "namespaced": not kind.startswith("ClusterRole") and kind != "Namespace",
+                "namespaced": not kind.startswith("ClusterRole") and kind not in ("Namespace", "FlowSchema"),
                 "kind": kind,
                 "verbs": ["get", "list"],
             }

@@ -118,7 +118,8 @@ def test_uninstall_and_reinstall(release):
     assert release.api_service("openreports.io/v1alpha1") is None
     until(lambda: not release.api.get(f"/api/v1/namespaces/{NAMESPACE}/pods").json["items"], 60, "the end of the pods")
     until(lambda: json.loads(release.plane.kubectl(
-        "get", "all,configmap,networkpolicy,role,rolebinding,clusterrole,clusterrolebinding", "-n", NAMESPACE,
+        "get", "all,configmap,networkpolicy,role,rolebinding,clusterrole,clusterrolebinding,flowschema", "-n",
+        NAMESPACE,
         "-l", f"app.kubernetes.io/instance={RELEASE}", "-o", "json"))["items"] == [], 60, "the end of all objects")
     release.run("install", RELEASE, str(CHART), "--wait", *release.values())
     assert release.taken() == list(GROUP_VERSIONS)

@@ -1,29 +1,13 @@
 """Who a client is, and what it may do: told by kube-apiserver, through the aggregator and at the proxy's own port."""
 
-import concurrent.futures
 import json
 
 import pytest
 
-from client import CPOLR, POLR, Api, failure, path_of, report, result, until
+from client import CPOLR, POLR, Api, failure, path_of, report, until
 from conftest import documents
 from control_plane import Bearer
-
-RULES = [{"apiGroups": ["wgpolicyk8s.io"], "resources": ["policyreports"], "verbs": ["get", "list", "watch", "create"]}]
-
-
-def role(namespace, name, rules=None):
-    return {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
-            "metadata": {"name": name, "namespace": namespace},
-            "rules": rules or RULES}
-
-
-def binding(namespace, name, /, **subject):
-    group = {} if subject["kind"] == "ServiceAccount" else {"apiGroup": "rbac.authorization.k8s.io"}
-    return {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
-            "metadata": {"name": name, "namespace": namespace},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
-            "subjects": [{**group, **subject}]}
+from rights import RULES, binding, may, role
 
 
 @pytest.fixture
@@ -39,11 +23,6 @@ def open_proxy(cluster):
     proxy = cluster.proxy("--require-client-cert=false")
     yield proxy.port
     cluster.stack.end_proxies([cluster.first])
-
-
-def may(api, path, **query):
-    """kube-apiserver and the proxy remember what is not allowed for some seconds."""
-    until(lambda: api.get(path, **query).code == 200, 30, f"leave to read {path}")
 
 
 def test_rights_of_the_page(plane):
@@ -141,38 +120,6 @@ def test_aggregated_roles(plane, api, ns):
                  "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": f"viewer-{ns}"}]})
     may(plane.user(f"viewer-{ns}"), path_of(POLR, ns))
     assert api.delete(f"/apis/rbac.authorization.k8s.io/v1/clusterroles/viewers-{ns}").code == 200
-
-
-def test_priority_and_fairness(plane, api, ns):
-    """kube-apiserver sorts requests for us as any others, and refuses what a level has no place for."""
-    flow = {"apiVersion": "flowcontrol.apiserver.k8s.io/v1"}
-    plane.apply(
-        {**flow, "kind": "PriorityLevelConfiguration", "metadata": {"name": ns},
-         "spec": {"type": "Limited", "limited": {"nominalConcurrencyShares": 0, "lendablePercent": 0,
-                                                 "borrowingLimitPercent": 0,
-                                                 "limitResponse": {"type": "Reject"}}}},
-        {**flow, "kind": "FlowSchema", "metadata": {"name": ns},
-         "spec": {"matchingPrecedence": 10, "priorityLevelConfiguration": {"name": ns}, "rules": [{
-             "subjects": [{"kind": "User", "user": {"name": f"greedy-{ns}"}}],
-             "resourceRules": [{"verbs": ["*"], "apiGroups": ["wgpolicyk8s.io"], "resources": ["*"],
-                                "namespaces": ["*"], "clusterScope": True}]}]}})
-    plane.apply(role(ns, "greedy"), binding(ns, "greedy", kind="User", name=f"greedy-{ns}"))
-    greedy = plane.user(f"greedy-{ns}")
-    for number in range(20):
-        api.create(POLR, report(f"r-{number}", ns, results=[result()] * 50), ns)
-    may(greedy, path_of(POLR, ns))
-
-    def crowd():
-        """A level without seats lets one request in at a time."""
-        with concurrent.futures.ThreadPoolExecutor(8) as pool:
-            answers = list(pool.map(lambda _: greedy.get(path_of(POLR, ns)), range(32)))
-        return next((answer for answer in answers if answer.code == 429), None)
-    refused = until(crowd, 60, "a refusal")
-    assert int(refused.headers["Retry-After"]) > 0
-    answer = api.get(path_of(POLR, ns))
-    assert answer.code == 200 and answer.headers["X-Kubernetes-Pf-Flowschema-Uid"]
-    for kind in ("flowschemas", "prioritylevelconfigurations"):
-        assert api.delete(f"/apis/flowcontrol.apiserver.k8s.io/v1/{kind}/{ns}").code == 200
 
 
 def test_large_user(plane, cluster, ns):

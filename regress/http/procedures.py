@@ -163,6 +163,8 @@ PROCEDURES = {
         "name: kube-reports-import": f"{MOVING}::test_in_and_out",
         "name: kube-reports-sender": "regress/chart/test_forwarding.py::test_rights_are_those_of_the_page",
         "name: kube-reports-export-shop": "regress/cluster/test_identity.py::test_rights_of_the_page",
+        "kind: FlowSchema": "regress/cluster/test_fairness.py::test_questions_of_the_proxy "
+                            "regress/chart/test_security.py::test_flow_schema",
         "```yaml": "regress/chart/test_security.py::test_roles_are_those_of_the_page",
     },
     "docs/versions.md": {
