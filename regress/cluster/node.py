@@ -180,7 +180,7 @@ class Pod:
             mounts.append(f"mkdir -p {target} && mount --bind {shlex.quote(str(source))} {target}")
         command = container["command"] + container.get("args", [])
         # All pods share one network: each listens at its own address.
-        if container["name"] == "proxy":
+        if container["name"] in ("proxy", "grpc", "evidence"):
             command += [f"--bind-address={self.address}", f"--metrics-bind-address={self.address}"]
         elif container["name"] == "sender":
             command += [f"--metrics-bind-address={self.address}"]

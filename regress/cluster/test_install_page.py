@@ -11,6 +11,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 import uuid
 
 import pytest
@@ -41,7 +42,7 @@ class Shell:
         self.directory = pathlib.Path(directory)
         programs_here = self.directory / "bin"
         programs_here.mkdir()
-        for name, file in (("helm", release.helm), ("kubectl", programs()["kubectl"])):
+        for name, file in (("helm", release.helm), ("kubectl", programs()["kubectl"]), ("python3", sys.executable)):
             (programs_here / name).symlink_to(file)
         (self.directory / "helm").symlink_to(TOP / "helm")
         self.environment = {
@@ -63,6 +64,17 @@ fi
 exec {real} "$@"
 """, encoding="utf-8")
         kubectl.chmod(0o755)
+
+    def enters_database(self, pod):
+        """From now on psql is that of the bundled database, as the extension's owner."""
+        here = self.release.node.pod(pod)
+        variables = [f"{name}={value}" for name, value in here.environments["postgresql"].items()]
+        program = self.directory / "bin" / "psql"
+        program.write_text(f"""#!/bin/bash
+exec env -i {shlex.join(variables)} PGDATABASE=kube_reports PGOPTIONS='-c role=kube_reports_owner' \\
+	{shlex.join(here.enter("postgresql", ["psql"]))} -X "$@"
+""", encoding="utf-8")
+        program.chmod(0o755)
 
     def run(self, text, **environment):
         done = subprocess.run(["bash", "-euo", "pipefail", "-c", text], capture_output=True, text=True, timeout=400,
@@ -241,6 +253,68 @@ def test_receiver(release, shell):
     # Until all workers know the sender they answer 401, and 503 before they know the database.
     answer = until(lambda: (got := json.loads(shell.run(request))).get("accepted") and got, 60, "an answer")
     assert answer["accepted"] == 2 and answer["changed"] == 1, answer
+
+
+def pods_of(release, part):
+    """The names of the ready pods of a part of the release."""
+    return [name for name in release.ready() if name.startswith(f"{NAME}-{part}-")]
+
+
+def serves_senders(release, shell, part):
+    """Waits until the release and its part are ready; what senders need: psql, ca.crt, and the Service's address."""
+    release.plane.wait_available(seconds=180)
+    until(lambda: pods_of(release, part), 120, f"a pod of {part}")
+    shell.enters_database(pods_of(release, "database")[0])
+    secret = release.api.get(f"/api/v1/namespaces/{NAMESPACE}/secrets/{NAME}-tls").json["data"]["ca.crt"]
+    (shell.directory / "ca.crt").write_bytes(base64.b64decode(secret))
+    return release.api.get(f"/api/v1/namespaces/{NAMESPACE}/services/{NAME}-{part}").json["spec"]["clusterIP"]
+
+
+def test_evidence(release, shell):
+    """docs/evidence.md: a release with the server for files; its volume outlives the pod and the release"""
+    (block,) = [block for block in blocks("evidence.md", "Start") if "evidence.volume.size" in block]
+    shell.run(block)
+    address = serves_senders(release, shell, "evidence")
+    (shell.directory / "arf.xml").write_text("<arf/>" * 5000, encoding="ascii")
+
+    def by_the_page(text):
+        """By the name in the certificate, as senders reach the load balancer."""
+        return shell.run(re.sub(r"^\$ ", "", text, flags=re.M).replace(
+            "https://127.0.0.1:", f"--resolve evidence.example.com:8443:{address} https://evidence.example.com:"))
+    send, = blocks("evidence.md", "Send a file")
+    download = blocks("evidence.md", "Download")[0]
+    stored = json.loads(by_the_page(send))
+    assert (stored["scan"], stored["name"], stored["bytes"]) == ("ocp4-cis", "master-0-pod", 30000), stored
+    assert shell.run("psql -A -t -c 'SELECT cluster_name, bytes FROM kube_reports.evidence'") == "west|30000\n"
+    (before,) = pods_of(release, "evidence")
+    assert by_the_page(download).split()[0] == stored["sha256"]
+    release.plane.kubectl("delete", "pod", f"-n{NAMESPACE}", before, "--wait=false")
+    until(lambda: (pods := pods_of(release, "evidence")) and before not in pods, 120, "the next pod")
+    assert by_the_page(download).split()[0] == stored["sha256"]
+    (uninstall,) = blocks("install.md", "Uninstall")
+    shell.run(uninstall)
+    shell.run(f"kubectl -n {NAMESPACE} get pvc {NAME}-evidence")
+
+
+def test_grpc(release, shell):
+    """docs/forwarding.md: a release with the gRPC port, and the sender of the page"""
+    (block,) = [block for block in blocks("forwarding.md", "gRPC") if "helm install" in block]
+    shell.run(re.sub(r"cluster\.id=[0-9a-f-]+", f"cluster.id={release.plane.uid()}", block))
+    address = serves_senders(release, shell, "grpc")
+    until(lambda: len(pods_of(release, "grpc")) == 2, 120, "both pods")
+    page = (TOP / "docs" / "forwarding.md").read_text(encoding="utf-8").partition("\n## gRPC\n")[2]
+    (script,) = re.findall(r"^```python\n(.*?)^```$", page, re.M | re.S)
+    (send,) = [block for block in blocks("forwarding.md", "gRPC") if "send.py" in block]
+    (shell.directory / "docs").symlink_to(TOP / "docs")
+    (shell.directory / "hosts").write_text(f"{address} grpc.example.com\n", encoding="ascii")
+    (shell.directory / "send.py").write_text(script.replace("127.0.0.1", "grpc.example.com"), encoding="utf-8")
+    # The name in the certificate leads to the load balancer.
+    done = shell.run("unshare --mount --propagation private bash -euc "
+                     + shlex.quote(f"mount --bind hosts /etc/hosts\n{send}"), GRPC_DNS_RESOLVER="native")
+    promised = re.search(r"^It prints `(.*)` and `(.*)`\.$", page, flags=re.M)
+    assert done == "\n".join((*promised.groups(), "")), done
+    assert shell.run("psql -A -t -c \"SELECT rule, status FROM kube_reports.typed_result WHERE cluster_name = 'north' "
+                     'ORDER BY rule"') == "ocp4-api-server-anonymous-auth|fail\nocp4-audit-logging|pass\n"
 
 
 def test_sender(release, shell):

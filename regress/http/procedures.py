@@ -26,6 +26,7 @@ MOVING = "regress/cluster/test_moving.py"
 INSTALL_PAGE = "regress/cluster/test_install_page.py"
 CHART_PAGES = "regress/chart/test_pages.py"
 CHART_DATABASE = "regress/chart/test_database.py"
+CHART_FORWARDING = "regress/chart/test_forwarding.py"
 CHECK_DEB = ".ci/check-deb"
 FAILOVER = "regress/http/test_failover.py"
 UPDATE = "regress/http/test_update.py"
@@ -48,8 +49,8 @@ PROCEDURES = {
     "docs/architecture/store.md": {"```": SHOWN},
     "docs/contributing.md": {"```": GOALS},
     "docs/evidence.md": {
-        "evidence.volume.size": "regress/chart/test_forwarding.py::test_commands_render",
-        "evidence.store=s3": "regress/chart/test_forwarding.py::test_commands_render",
+        "evidence.volume.size": f"{CHART_FORWARDING}::test_commands_render {INSTALL_PAGE}::test_evidence",
+        "evidence.store=s3": f"{CHART_FORWARDING}::test_commands_render",
         "```json": "regress/http/test_forward.py::test_metadata_of_evidence",
         "```sql": "regress/http/test_evidence.py::test_page",
         "```": "regress/http/test_evidence.py::test_page",
@@ -73,9 +74,9 @@ PROCEDURES = {
         "```python": "regress/http/test_forward_grpc.py::test_page",
         "```": "regress/http/test_forward.py::test_page",
         "```json": "regress/http/test_forward.py::test_page",
-        "receiver.enabled=true": "regress/chart/test_forwarding.py::test_commands_render",
-        "grpc.enabled=true": "regress/chart/test_forwarding.py::test_commands_render",
-        "sender.enabled=true": "regress/chart/test_forwarding.py::test_commands_render",
+        "receiver.enabled=true": f"{CHART_FORWARDING}::test_commands_render {INSTALL_PAGE}::test_receiver",
+        "grpc.enabled=true": f"{CHART_FORWARDING}::test_commands_render {INSTALL_PAGE}::test_grpc",
+        "sender.enabled=true": f"{CHART_FORWARDING}::test_commands_render {INSTALL_PAGE}::test_sender",
     },
     "docs/groups.md": {
         "register trivy --kubeconfig": f"{GROUPS}::test_register_with_api_services",
