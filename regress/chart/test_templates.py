@@ -173,7 +173,7 @@ def test_selectors(values):
 @every_values
 def test_namespaces(values):
     """What has a namespace says which; what has none says none."""
-    clusterwide = {"ClusterRole", "ClusterRoleBinding", "APIService"}
+    clusterwide = {"ClusterRole", "ClusterRoleBinding", "APIService", "FlowSchema"}
     for one in render(values):
         if one["metadata"]["name"] in ("kube-reports-more", "text"):
             continue
