@@ -11,10 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/*
- * Zeroed memory that the caller frees.  Without memory the process ends, as arenas end it: another process takes its
- * place, and no request is half done.
- */
+/* Returns size zeroed bytes, which the caller frees.  When there is no memory, the process aborts, as with an arena. */
 static inline void *
 allocate(size_t size)
 {
@@ -25,7 +22,7 @@ allocate(size_t size)
 	return memory;
 }
 
-/* Frees *text and sets it to a copy of value, which the caller frees; NULL stays NULL.  Ends the process likewise. */
+/* Frees *text and sets it to a copy of value, which the caller frees; NULL gives NULL.  Aborts without memory. */
 static inline void
 replace_text(char **text, const char *value)
 {

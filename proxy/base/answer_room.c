@@ -118,7 +118,7 @@ answer_room_expected(size_t bytes)
 	return bytes < most ? bytes : most;
 }
 
-/* Returns the share that has no room for so many more bytes; NULL when there is room. */
+/* Returns the share (of all, or of the user) that has no room for that many more bytes; NULL when both have room. */
 static Share *
 full_share(uint64_t user, size_t bytes, bool lasting)
 {

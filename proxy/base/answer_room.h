@@ -7,8 +7,8 @@
  * taken it: first with its expected size, after the query with its true size.
  * All answers together may take --max-buffered-answer-bytes, the answers of
  * one user half of that.  Lists and exports may take only three quarters of
- * either limit, so that gets proceed while lists wait.  When nothing is held,
- * one answer always fits, however large it is.
+ * either limit, so that gets proceed while lists wait.  When a limit counts no
+ * answer, the next one fits, however large it is.
  *
  * A request without room waits: calls in the queue of their pool (pg.c),
  * watches before their next event.  Meanwhile http.c closes the connections of
@@ -32,7 +32,7 @@ typedef struct AnswerHolding
 	size_t		bytes;
 } AnswerHolding;
 
-/* The number of a user; never 0. */
+/* Returns the number of the user with this name; never 0.  It is a hash: two users may have the same number. */
 extern uint64_t answer_room_user(const char *name);
 
 /* Sets the number of bytes held; this replaces the earlier number. */
@@ -41,18 +41,21 @@ extern void answer_room_hold(AnswerHolding *holding, size_t bytes);
 /* Returns how many bytes to reserve for an answer of an expected size: fewer when only a few such answers would fit. */
 extern size_t answer_room_expected(size_t bytes);
 
-/* Whether there is room for more; lasting: for a list or an export. */
+/* Whether so many more bytes fit within the limits of the worker and of the user; lasting: for a list or an export. */
 extern bool answer_room_has(uint64_t user, size_t bytes, bool lasting);
 
 /* The same, for a caller that waits when there is no room: also records the refusal. */
 extern bool answer_room_ask(uint64_t user, size_t bytes, bool lasting);
 
-/* Whether a request waits, or waited in the last half second, for room that this user (0: any user) holds. */
+/*
+ * Whether room is short: too much is held in all, or in the last half second a request found no room because of all
+ * answers together or of this user's answers (0: any user's).
+ */
 extern bool answer_room_short(uint64_t user);
 
 /*
- * Registers a function that the loop calls when bytes were released that a request waits for; at most
- * ANSWER_ROOM_LISTENERS.
+ * Registers a function that the loop calls after bytes were released, when a request found no room in the last half
+ * second.  There can be ANSWER_ROOM_LISTENERS functions; one more aborts the process.
  */
 extern void answer_room_on_release(void (*released) (void *state), void *state);
 

@@ -16,7 +16,7 @@
 
 #define MAX_DEFAULT_WORKERS 8
 
-/* So that two proxies and other clients fit into max_connections = 100. */
+/* Limit of the default: with it, two proxies and other clients fit into max_connections = 100. */
 #define MOST_DEFAULT_CONNECTIONS 40
 
 Config		config;
@@ -92,7 +92,7 @@ static const Flag flags[] =
 	{"requestheader-client-ca-file", FLAG_FILE, &config.requestheader_client_ca_file, "", 0, 0,
 	"PEM file with the CAs of the front proxy, whose X-Remote-* headers are trusted; read again when it changes"},
 	{"requestheader-allowed-names", FLAG_NAMES, &config.requestheader_allowed_names, "", 0, 0,
-	"common names that the front proxy's certificate may have, separated by commas; empty: any"},
+	"common names (CN) that the front proxy's certificate may have, separated by commas; empty: any"},
 	{"requestheader-username-headers", FLAG_NAMES, &config.requestheader_username_headers, "X-Remote-User", 0, 0,
 	"headers with the user's name from the front proxy; the first header with a value counts"},
 	{"requestheader-uid-headers", FLAG_NAMES, &config.requestheader_uid_headers, "", 0, 0,
@@ -118,14 +118,14 @@ static const Flag flags[] =
 	{"authorization-mode", FLAG_PARSED, &authorization_parser, "AlwaysDeny", 0, 0,
 	"Webhook (kube-apiserver decides), AlwaysAllow or AlwaysDeny; system:masters is always allowed"},
 	{"authorization-kubeconfig", FLAG_FILE, &config.authorization_kubeconfig, "", 0, 0,
-	"kubeconfig for SubjectAccessReviews at kube-apiserver; by default that of --authentication-kubeconfig"},
+	"kubeconfig for SubjectAccessReviews at kube-apiserver; by default the one of --authentication-kubeconfig"},
 	{"authorization-webhook-cache-authorized-ttl", FLAG_MILLISECONDS, &config.authorized_ttl, "10s", 0, 3600000,
 	"how long a decision to allow is cached; 0: no cache"},
 	{"authorization-webhook-cache-unauthorized-ttl", FLAG_MILLISECONDS, &config.unauthorized_ttl, "10s", 0, 3600000,
 	"how long a decision to deny is cached; 0: no cache"},
 	{"authorization-always-allow-paths", FLAG_STRING, &config.authorization_always_allow_paths,
 		"/healthz,/livez,/readyz", 0, 0,
-	"paths that need no authorization, separated by commas; a * at the end matches any rest"},
+	"paths that need no authorization, separated by commas; a path with * at its end is a prefix"},
 	{"database", FLAG_STRING, &config.database, "", 0, 0,
 	"connection string; environment variables such as PGHOST and PGUSER give missing parameters"},
 	{"read-database", FLAG_STRING, &config.read_database, "", 0, 0,
@@ -134,7 +134,7 @@ static const Flag flags[] =
 		"file with the password of the database's role, such as a service's access token; read for each new "
 	"connection, and preferred to a password in the connection string"},
 	{"read-database-password-file", FLAG_STRING, &config.read_database_password_file, "", 0, 0,
-	"file with the password for --read-database; by default that of --database-password-file"},
+	"file with the password for --read-database; by default the file of --database-password-file"},
 	{"database-connections", FLAG_INTEGER, &config.connections, NULL, 1, 4096,
 		"maximum number of the proxy's connections to the database; at least 3 for each worker, 2 for upkeep and 1 for "
 		"the feed; by default 6 for each worker and these 3, but at most 40, so that two proxies fit into "
@@ -184,7 +184,7 @@ static const Flag flags[] =
 	{"forward-port", FLAG_INTEGER, &config.forward_port, "0", 0, 65535,
 	"port for results and objects that senders of other clusters forward, HTTPS; 0: no such port"},
 	{"forward-client-ca-file", FLAG_FILE, &config.forward_client_ca_file, "", 0, 0,
-	"PEM file with the CAs of senders' certificates (CN: that of add_sender()); read again when it changes"},
+	"PEM file with the CAs of senders' certificates (CN: as given to add_sender()); read again when it changes"},
 	{"pid-file", FLAG_STRING, &config.pid_file, "", 0, 0,
 	"file for the process id"},
 	{"v", FLAG_INTEGER, &config.verbosity, "0", 0, 10,

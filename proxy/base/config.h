@@ -28,8 +28,8 @@ typedef enum LoggingFormat
 } LoggingFormat;
 
 /*
- * Database connections: the least that a worker needs, the most that it can use; those of the upkeep process and of the
- * feed process.
+ * Numbers of database connections: the fewest that a worker can work with, the most that it can use, and the fixed
+ * numbers of the upkeep process and of the feed process.
  */
 #define WORKER_LEAST_CONNECTIONS 3
 #define WORKER_USEFUL_CONNECTIONS 6
@@ -62,7 +62,7 @@ typedef struct Config
 	const char *database;		/* --database: connection string; "" for libpq's environment */
 	const char *read_database;	/* "": none */
 	const char *database_password_file; /* read for each connection; "" for none */
-	const char *read_database_password_file;	/* "": that of the database */
+	const char *read_database_password_file;	/* "": database_password_file */
 	const char *authentication_kubeconfig;	/* --authentication-kubeconfig; "": the pod's service account */
 	bool		authentication_skip_lookup; /* --authentication-skip-lookup */
 	bool		authentication_tolerate_lookup_failure; /* --authentication-tolerate-lookup-failure */
@@ -98,13 +98,16 @@ typedef struct Config
 
 extern Config config;			/* set once, before the workers are forked */
 
-/* Exits as for a wrong value of a flag. */
+/* Prints the reason for refusing a flag, named without dashes, and exits with code 2, as for a wrong value. */
 extern _Noreturn void config_refuse(const char *flag, const char *reason);
 
-/* Parses the command line.  Exits after printing the help, which help_end() completes, or an error message. */
+/*
+ * Parses the command line of the server into config.  Exits after printing the version, the help, which help_end()
+ * completes, or an error message (code 2).
+ */
 extern void config_parse(int argc, char **argv, void (*help_end) (void));
 
-/* Sets every default: for a command that has an HTTP port but is no server of the API. */
+/* Sets every member of config to its default: for a command that has an HTTP port but does not serve the API. */
 extern void config_use_defaults(void);
 
 /* Parses --logging-format into a LoggingFormat (FlagParser). */

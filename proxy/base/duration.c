@@ -11,7 +11,7 @@
 
 #include "engine/base/ascii.h"
 
-/* More decimals change nothing. */
+/* Further decimals do not change a double. */
 #define MOST_DECIMALS 1e17
 
 static const struct
@@ -23,7 +23,7 @@ static const struct
 	{"h", 3.6e6},
 };
 
-/* Takes a number without sign or exponent; false when it has no digit. */
+/* Reads a number without sign or exponent and moves *next behind it; false when the number has no digit. */
 static bool
 take_number(const char **next, const char *end, double *number)
 {
@@ -44,7 +44,7 @@ take_number(const char **next, const char *end, double *number)
 	return digits;
 }
 
-/* Takes the longest unit: ms rather than m.  Returns its milliseconds, 0 when there is none. */
+/* Reads the longest unit (ms rather than m) and moves *next behind it.  Returns its milliseconds; 0: no unit. */
 static double
 take_unit(const char **next, const char *end)
 {

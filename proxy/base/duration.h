@@ -11,7 +11,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Parses a text as Go's time.ParseDuration() does (30s, 1m30s, -500ms, 0); false when the text is not a duration. */
+/*
+ * Parses a text of len bytes as Go's time.ParseDuration() does (30s, 1m30s, -500ms, 0) into milliseconds.  False when
+ * the text is not a duration.
+ */
 extern bool duration_parse(const char *text, size_t len, double *milliseconds);
 
 #endif							/* DURATION_H */

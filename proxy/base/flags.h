@@ -27,7 +27,7 @@ typedef enum FlagKind
 	FLAG_SECONDS,				/* int: a duration, rounded up */
 	FLAG_MILLISECONDS,
 	FLAG_BOOLEAN,
-	FLAG_PARSED					/* FlagParser: by the flag's own function */
+	FLAG_PARSED					/* FlagParser: parsed by a function of the flag */
 } FlagKind;
 
 typedef struct Flag
@@ -60,12 +60,13 @@ typedef struct FlagSet
 } FlagSet;
 
 /*
- * Sets the defaults, then the values from argv[1] on.  Stores arguments that are not flags as operands, up to most, and
- * returns their number.  Answers --help and --version and exits.  A wrong command line ends the process with code 2.
+ * Sets the defaults, then the values from argv[1] on.  Stores arguments that are not flags in operands and returns
+ * their number; more than most are an error.  Answers --help and --version and exits.  A wrong command line ends the
+ * process with code 2.
  */
 extern size_t flags_parse(const FlagSet *set, int argc, char **argv, const char **operands, size_t most);
 
-/* Exits as for a wrong value; value NULL: the flag itself is wrong. */
+/* Prints the reason and exits with code 2, as for a wrong value; value NULL: the flag itself is wrong. */
 extern _Noreturn void flags_refuse(const FlagSet *set, const char *flag, const char *value, const char *reason);
 
 #endif							/* FLAGS_H */

@@ -39,7 +39,7 @@
 
 #define LINE_SIZE 8192
 
-/* Size of the ring in bytes; how long the end of a process waits until the ring is written, in milliseconds. */
+/* Size of the ring in bytes.  How long log_flush() waits until the ring is written, in milliseconds. */
 #define RING_SIZE (256 * 1024)
 #define FLUSH_MS 1000
 
@@ -53,7 +53,7 @@
 #define GROUP_SIZE 256
 #define MEMBERS_SIZE 1536
 
-/* The longest string of a request that is logged. */
+/* Longer messages and strings of a request are cut to this many bytes. */
 #define VALUE_SIZE 2048
 
 typedef struct Line
@@ -319,7 +319,7 @@ after_fork(void)
 	pthread_mutex_unlock(&ring.lock);
 }
 
-/* Only the parent has the thread, and it writes the waiting lines. */
+/* The child has no thread yet.  The thread of the parent writes the waiting lines, so the child's ring starts empty. */
 static void
 after_fork_in_child(void)
 {
@@ -333,9 +333,9 @@ after_fork_in_child(void)
 }
 
 /*
- * The caller holds the lock.  The new thread blocks all signals: the thread of the loop handles them.  The thread runs
- * when this returns: a fork while it starts could leave the child a lock of the memory allocator that nobody releases
- * (that of AddressSanitizer is not reset by fork()).
+ * Starts the thread and waits until it runs.  The caller holds the lock.  The thread blocks all signals, which the
+ * thread of the loop handles.  A fork while the thread starts could leave a lock of the memory allocator held in the
+ * child for ever: fork() does not reset the lock of AddressSanitizer's allocator.
  */
 static void
 start_thread(void)

@@ -18,14 +18,14 @@ typedef enum LogLevel
 {
 	LOG_ERROR,
 	LOG_WARNING,
-	LOG_NOTICE,					/* always shown: how the start went, and that a problem is over */
+	LOG_NOTICE,					/* always shown: steps of the start, and the end of a problem */
 	LOG_INFO,
 	LOG_DEBUG
 } LogLevel;
 
 /*
- * One line {"time":...,"level":...,"worker":N,"message":...}, or with --logging-format=text one as klog writes it.
- * --v=0 shows errors and notices, --v=1 warnings and information too, --v=2 everything.
+ * Writes one line {"time":...,"level":...,"worker":N,"message":...}; with --logging-format=text, a line in klog's
+ * format.  --v=0 shows errors and notices, --v=1 also warnings and information, --v=2 everything.  Keeps errno.
  */
 extern void log_line(LogLevel level, const char *format,...) __attribute__((format(printf, 2, 3)));
 

@@ -4,8 +4,8 @@
  *	  The event loop of a worker: timers, and file descriptors of other libraries.
  *
  * Each worker process has one thread for the loop; nothing here may block.
- * loop.c has the timers and deferred functions, http.c the sockets, because
- * the loop itself is libh2o's.
+ * loop.c has the timers and deferred functions.  http/loop_socket.c has the
+ * sockets, because the loop itself is libh2o's.
  *
  *-------------------------------------------------------------------------
  */
@@ -16,9 +16,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Milliseconds of the monotonic clock, now. */
+/* The present time of the monotonic clock, in milliseconds and in microseconds. */
 extern uint64_t loop_now(void);
-extern uint64_t loop_microseconds(void);	/* the same clock */
+extern uint64_t loop_microseconds(void);
 
 /* A one-shot timer, embedded in its owner's struct; zeroed memory is a timer that is not running. */
 typedef struct LoopTimer
@@ -34,12 +34,12 @@ typedef struct LoopTimer
 extern void loop_timer_start(LoopTimer *timer, uint64_t delay_ms, void (*fire) (void *state), void *state);
 extern void loop_timer_stop(LoopTimer *timer);
 
-/* The loop runs the function later in this turn or in the next, never inside this call. */
+/* The loop runs the function once, later in this turn or in the next, never inside this call. */
 extern void loop_defer(void (*run) (void *state), void *state);
 
 /*
- * A descriptor that another library owns (libpq, libcurl).  The loop uses a duplicate (dup); the owner closes its own
- * descriptor.
+ * A descriptor that another library owns (libpq, libcurl).  The loop watches a duplicate (dup()), so the library may
+ * close its own descriptor at any time.
  */
 typedef struct LoopSocket LoopSocket;
 
@@ -48,7 +48,7 @@ extern LoopSocket *loop_socket_open(int fd, void (*readable) (void *state), void
 /* Calls writable() once, when the descriptor accepts bytes again. */
 extern void loop_socket_notify_write(LoopSocket *foreign, void (*writable) (void *state));
 
-/* No callback runs afterwards. */
+/* Ends the watching and frees the struct.  No callback runs afterwards. */
 extern void loop_socket_close(LoopSocket *foreign);
 
 /* For the loop itself: runs the timers that are due and the functions that were deferred before this call. */

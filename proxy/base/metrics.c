@@ -163,8 +163,9 @@ make_key(Key *key, const char *verb, const char *group, const char *version, con
 }
 
 /*
- * Returns the entry of a key in a table of this worker, which is made when new.  The table has count entries, a power
- * of two, each of size bytes with a SeriesHead first, and one more for all keys that do not fit.
+ * Returns the entry of a key in a table of this worker, and adds the entry if the key is new.  The table has count
+ * entries (a power of two) of size bytes, each with a SeriesHead first, and one more entry for all keys that do not
+ * fit.  fits: whether the key was complete.
  */
 static void *
 series_entry(void *table, size_t size, size_t count, const Key *key, bool fits)

@@ -19,7 +19,7 @@
 
 #include "base/metrics.h"
 
-/* Powers of two.  The tables of requests have one more entry, for what does not fit. */
+/* Sizes of the tables, powers of two.  The tables of requests have one more entry, for keys that do not fit. */
 #define COUNTER_SERIES 1024
 #define DURATION_SERIES 512
 #define STORED_SERIES 256
@@ -41,7 +41,7 @@
 #define MAX_BUCKETS 24
 
 _Static_assert(DURATION_BUCKETS < MAX_BUCKETS && LAG_BUCKETS < MAX_BUCKETS && CALL_BUCKETS < MAX_BUCKETS,
-			   "one bucket more is for what is above all bounds");
+			   "the last bucket counts values above all bounds");
 
 /* Upper bounds, in seconds. */
 extern const double metric_duration_bounds[DURATION_BUCKETS];
@@ -54,7 +54,7 @@ typedef struct Key
 	char		group[GROUP_SIZE];
 	char		version[VERSION_SIZE];
 	char		resource[RESOURCE_SIZE];
-	int			code;			/* in durations the class, 2 for 2xx; 0 for requests in progress */
+	int			code;			/* HTTP status; in DurationEntry its first digit (2 for 2xx), in LastingEntry 0 */
 } Key;
 
 typedef struct Histogram
@@ -88,7 +88,7 @@ typedef struct StoredEntry
 	char		group[GROUP_SIZE];
 	char		resource[RESOURCE_SIZE];
 	_Atomic int64_t objects;
-	_Atomic uint64_t set_at;	/* nanoseconds of the monotonic clock: the newest value counts */
+	_Atomic uint64_t set_at;	/* nanoseconds of the monotonic clock; a scrape takes the newest value */
 } StoredEntry;
 
 typedef struct WebhookEntry
@@ -128,7 +128,7 @@ typedef struct PendingEntry
 typedef struct TaskEntry
 {
 	char		task[WHAT_SIZE];
-	_Atomic uint64_t succeeded_at;	/* milliseconds of the time of day; 0: never, and task is not set */
+	_Atomic uint64_t succeeded_at;	/* milliseconds of the epoch; 0: never, and task is not set */
 } TaskEntry;
 
 typedef struct WorkerBlock
@@ -138,7 +138,7 @@ typedef struct WorkerBlock
 	_Atomic uint64_t counters[COUNTER_COUNT];
 	_Atomic uint64_t restarts;
 	_Atomic uint64_t processor; /* processor time of the present process, nanoseconds */
-	_Atomic uint64_t processor_before;	/* of its predecessors, nanoseconds */
+	_Atomic uint64_t processor_before;	/* processor time of the ended processes that had this block, nanoseconds */
 	_Atomic uint64_t certificate_expires_at;	/* seconds of the epoch; 0: unknown */
 	Histogram	lag;
 	Histogram	call_waits;

@@ -12,11 +12,11 @@
 #include "base/config.h"
 #include "base/metrics_block.h"
 
-/* Values of a target or of upkeep that are older are not shown: they may have changed.  Nanoseconds. */
+/* Nanoseconds.  Older values of a webhook target or of upkeep are not shown: they may have changed. */
 #define KNOWN_AGE ((uint64_t) 60 * 1000000000)
 
 
-/* One series of the text: the sum over all workers. */
+/* One series of the text: the sum over all processes. */
 typedef struct Total
 {
 	const Key  *key;			/* NULL: the overflow entry */
@@ -320,7 +320,7 @@ write_upkeep(StrBuf *buf)
 	if (metric_upkeep < 0)
 		return;
 	metrics_write_head(buf, "kube_reports_upkeep_last_success_timestamp_seconds", "gauge",
-					   "When upkeep last succeeded with a task.");
+					   "Time of the last success of a task of upkeep.");
 	for (size_t i = 0; i < METRICS_CALLS; i++)
 	{
 		const TaskEntry *entry = &block->tasks[i];
@@ -337,8 +337,8 @@ write_upkeep(StrBuf *buf)
 		const char *name = oldest ? "kube_reports_pending_oldest_seconds" : "kube_reports_pending";
 
 		metrics_write_head(buf, name, "gauge",
-						   oldest ? "How long the oldest of what is to be done by upkeep has been waiting." :
-						   "What is to be done by upkeep and waits.");
+						   oldest ? "Age of the oldest item that waits for upkeep." :
+						   "Items that wait for upkeep.");
 		for (size_t i = 0; i < PENDING_SERIES; i++)
 		{
 			const PendingEntry *entry = &block->pending[i];
@@ -441,9 +441,9 @@ write_gauges(StrBuf *buf)
 	{
 		{GAUGE_CONNECTIONS, "kube_reports_connections", "Client connections that are open."},
 		{GAUGE_STRANGERS, "kube_reports_unknown_connections",
-		"Client connections of which it is not known whose they are."},
+		"Client connections whose user is not known yet."},
 		{GAUGE_REQUEST_BYTES, "kube_reports_buffered_body_bytes",
-		"Bytes of requests that are held, or kept free for what was announced."},
+		"Bytes of requests that are held or announced."},
 		{GAUGE_ANSWER_BYTES, "kube_reports_buffered_answer_bytes", "Bytes of answers that are held for clients."},
 		{GAUGE_FEEDS, "kube_reports_feeds", "Lanes whose change log is followed, over all workers."},
 		{GAUGE_DB_QUEUED, "kube_reports_database_queued_calls", "Calls that wait for a database connection."},
@@ -478,7 +478,7 @@ write_gauges(StrBuf *buf)
 		strbuf_printf(buf, "kube_reports_database_connections_open{use=\"%s\"} %lld\n", uses[i].use,
 					  gauge_sum(uses[i].gauge));
 	metrics_write_head(buf, "kube_reports_database_connections_limit", "gauge",
-					   "The most of them, without the standby's: --database-connections.");
+					   "Limit of database connections, without those to the standby: --database-connections.");
 	strbuf_printf(buf, "kube_reports_database_connections_limit %d\n", config.connections);
 }
 
@@ -504,7 +504,7 @@ write_counters(StrBuf *buf)
 		"How often a worker was too slow for the feed process."},
 		{COUNTER_DB_ERRORS, "kube_reports_database_errors_total", "Calls that failed."},
 		{COUNTER_DB_INTERRUPTS, "kube_reports_database_interrupts_total",
-		"Calls stopped because their time was up or their client gone."},
+		"Calls cancelled because their time was over or their client had left."},
 		{COUNTER_DB_REFUSALS, "kube_reports_database_refusals_total",
 		"Connections that the database refused for want of room (53300)."},
 		{COUNTER_BATCHES, "kube_reports_write_batches_total", "Batches of writes."},
@@ -522,7 +522,7 @@ write_counters(StrBuf *buf)
 		{COUNTER_ANSWERS_REFUSED, "kube_reports_refused_answers_total",
 		"Answers refused because too much was held for clients."},
 		{COUNTER_CONNECTIONS_ENDED, "kube_reports_ended_connections_total",
-		"Connections of unknown clients that had to make room."},
+		"Connections without a known user, closed to make room."},
 		{COUNTER_COSTLY_WRITES, "kube_reports_costly_writes_total", "Writes that cost much and were sent alone."},
 	};
 	uint64_t	restarts = 0;
@@ -611,7 +611,7 @@ metrics_write(StrBuf *buf)
 	for (int w = 0; w < metric_block_count; w++)
 		add_histogram(&lag, &metric_blocks[w].lag);
 	metrics_write_head(buf, "kube_reports_feed_lag_seconds", "histogram",
-					   "Time between the commit of a change and its reading.");
+					   "Time from the commit of a change to its reading by the feed process.");
 	write_histogram(buf, "kube_reports_feed_lag_seconds", &lag, NULL, metric_lag_bounds, LAG_BUCKETS);
 	metrics_write_head(buf, "kube_reports_build_info", "gauge", "The version of the proxy; always 1.");
 	strbuf_printf(buf, "kube_reports_build_info{version=\"%s\"} 1\n", KUBE_REPORTS_VERSION);

@@ -3,11 +3,12 @@
  * offload.h
  *	  Threads for work that would block the event loop.
  *
- * For transformations of megabytes of text.  A job's run() uses only what the
- * job owns: no exchange, timer, metric or log.  It may use the document engine
- * with its own arena: in the proxy, the engine's hooks are malloc and free.
+ * The threads transform megabytes of text.  run() of a job uses only memory
+ * that the job owns: no exchange, timer, metric or log.  It may use the
+ * document engine with an arena of its own: in the proxy, the engine's hooks
+ * are malloc and free.
  *
- * Each worker has a few threads, which take the jobs in order.
+ * Each worker has two threads, which take the jobs in order.
  *
  *-------------------------------------------------------------------------
  */
@@ -22,7 +23,7 @@ typedef struct OffloadJob OffloadJob;
 struct OffloadJob
 {
 	void		(*run) (OffloadJob *job);	/* called on a thread */
-	void		(*done) (OffloadJob *job, bool cancelled);	/* called once in the loop; the job is its owner's again */
+	void		(*done) (OffloadJob *job, bool cancelled);	/* called once in the loop, which ends the job */
 	bool		waiting;		/* this member and the following ones belong to offload.c */
 	bool		cancelled;
 	OffloadJob *previous;
@@ -36,8 +37,8 @@ extern void offload_start(void);
 extern bool offload_has_room(void);
 
 /*
- * Adds a job, also when there is no room: an answer that was partly sent, or the answer of a completed write, must be
- * finished.  Each request has at most one job, so the number of jobs is bounded by the number of open requests.
+ * Adds a job, also when offload_has_room() is false: an answer that was partly sent, or the answer of a completed
+ * write, must be finished.  Each request has at most one job, so the number of open requests bounds the jobs.
  */
 extern void offload_submit(OffloadJob *job);
 

@@ -3,10 +3,11 @@
  * shared_ring.c
  *	  Records from one process to many, in shared memory.
  *
- * A place is a number of bytes since the first record, and never falls; a place
- * modulo the size of the ring is an offset.  A record is never split: padding
- * fills the end of the ring.  Readers trust the bytes in [end - size, end),
- * except the oldest ones, which the writer has taken for records beyond end.
+ * A place is a number of bytes since the first record.  The places of records
+ * only grow.  A place modulo the size of the ring is an offset.  A record is
+ * never split: padding fills the end of the ring.  Readers trust the bytes in
+ * [end - size, end), except the oldest ones, which the writer has taken for
+ * records beyond end.
  *
  *-------------------------------------------------------------------------
  */
@@ -29,8 +30,8 @@ typedef struct RecordHead
 
 typedef struct RingHead
 {
-	_Atomic uint64_t end;		/* after the last complete record */
-	_Atomic uint64_t taken;		/* the writer may have written up to here; never below end, never falls */
+	_Atomic uint64_t end;		/* place after the last complete record */
+	_Atomic uint64_t taken;		/* place up to which the writer may have written; never below end, never decreases */
 } RingHead;
 
 struct SharedRing
@@ -79,7 +80,7 @@ shared_ring_end(const SharedRing *ring)
 	return atomic_load_explicit(&ring->head->end, memory_order_acquire);
 }
 
-/* The end after one more record. */
+/* Returns the end after one more record of this size, and the padding before that record. */
 static uint64_t
 end_after(const SharedRing *ring, size_t size, size_t *padding)
 {
@@ -108,10 +109,10 @@ shared_ring_begin(SharedRing *ring, size_t size)
 	RecordHead *head;
 
 	ring->next_end = end_after(ring, size, &padding);
-	/* A predecessor that died may have taken more. */
+	/* An earlier writer that died may have taken more. */
 	if (taken < ring->next_end)
 		atomic_store_explicit(&ring->head->taken, ring->next_end, memory_order_relaxed);
-	/* Readers that see one of the bytes written below see that they were taken. */
+	/* A reader that sees one of the bytes written below also sees the new value of taken. */
 	atomic_thread_fence(memory_order_release);
 	head = (RecordHead *) (ring->bytes + end % ring->size);
 	if (padding > 0)
@@ -129,7 +130,7 @@ shared_ring_publish(SharedRing *ring)
 	atomic_store_explicit(&ring->head->end, ring->next_end, memory_order_release);
 }
 
-/* Whether all bytes from the place on are still those that were there when the caller read them. */
+/* Whether the writer has overwritten no byte from the place on, so that the bytes that the caller has read are valid. */
 static bool
 untouched(const SharedRing *ring, uint64_t place)
 {

@@ -25,8 +25,8 @@
 #define RECEIVE_BUFFER (32 * 1024)
 
 /*
- * Detection of dead peers, in seconds: probes start after a minute of silence; unacknowledged bytes wait at most two
- * minutes.
+ * Detection of dead peers, in seconds: the first probe is sent after a minute of silence; a connection ends when bytes
+ * stay unacknowledged for two minutes.
  */
 #define KEEPALIVE_IDLE 60
 #define KEEPALIVE_INTERVAL 20
@@ -91,7 +91,7 @@ listen_on(const char *address, int port)
 	return listen(fd, SOMAXCONN) == 0 ? fd : -1;
 }
 
-/* Does not close sockets after a failure: the caller then ends the process. */
+/* Does not close the sockets after a failure, because the caller then ends the process. */
 bool
 sockets_listen(const char *address, int port, int *fds, int count, char *why, size_t why_size)
 {

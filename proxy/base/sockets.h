@@ -13,19 +13,19 @@
 #include <stdint.h>
 
 /*
- * Opens count listening sockets that share a port by SO_REUSEPORT.  False, with the reason, on failure, also when
- * another process already listens on the port.
+ * Opens count listening sockets that share a port by SO_REUSEPORT, and stores their descriptors in fds.  False, with
+ * the reason in why, on failure, also when another process already listens on the port.
  */
 extern bool sockets_listen(const char *address, int port, int *fds, int count, char *why, size_t why_size);
 
 /* Resets the connection.  The descriptor stays open, and every operation on it fails. */
 extern void socket_reset(int fd);
 
-/* The progress of a peer that receives bytes.  When they are sent: zeroed, with the present time in at. */
+/* How far a peer has taken bytes.  The caller zeroes this and sets at to the present time when it sends the bytes. */
 typedef struct SocketProgress
 {
-	uint64_t	at;				/* milliseconds: when the peer last took bytes */
-	uint64_t	acknowledged;	/* bytes since the connection was opened */
+	uint64_t	at;				/* when the peer last took bytes, milliseconds of loop_now() */
+	uint64_t	acknowledged;	/* bytes acknowledged since the connection was opened */
 } SocketProgress;
 
 /* Updates progress and returns how many milliseconds ago the peer last took bytes. */

@@ -3,8 +3,8 @@
  * termination.h
  *	  Whether this process was asked to end.
  *
- * After the first SIGTERM, readyz fails and connections are not kept alive,
- * but requests are still served for --shutdown-delay-duration.
+ * After the first SIGTERM, readyz fails and connections are not kept alive.
+ * Requests are still served for --shutdown-delay-duration.
  *
  *-------------------------------------------------------------------------
  */
