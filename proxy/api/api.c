@@ -96,7 +96,7 @@ api_ready(const char **why)
 	}
 	if (pg_blocked_ms() > BLOCKED_MS)
 	{
-		*why = "reads wait in vain for a lock in the database";
+		*why = "reads have waited too long for a lock in the database";
 		return false;
 	}
 	for (int i = 0; i < config.workers; i++)
@@ -116,8 +116,8 @@ probed(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 }
 
 /*
- * pg_pipeline.c records the outcome of the probe, as of any read.  The probe is needed because a proxy that is not
- * ready may get no requests.
+ * Sends a read.  pg_pipeline.c records its outcome, as it does for every read.  Without this probe, a proxy that is not
+ * ready would stay so: it may get no requests, whose reads would show that the locks are free again.
  */
 static void
 probe(void *state)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * api.h
- *	  The Kubernetes API of a worker, as main.c sees it.
+ *	  The Kubernetes API of a worker: the functions that main.c calls.
  *
  *-------------------------------------------------------------------------
  */
@@ -10,10 +10,10 @@
 
 #include "http/http.h"
 
-/* Call in the parent before it forks. */
+/* The parent calls this before it forks.  Exits when there is no memory. */
 extern void api_init(void);
 
-/* Opens the database pool, starts to read the registry. */
+/* A worker calls this when its loop exists: opens the database connections and starts to read the registry. */
 extern void api_start(int worker);
 
 /* Handles a request of the API port. */
@@ -25,13 +25,13 @@ extern void api_request(HttpRequest *request);
  */
 extern bool api_ready(const char **why);
 
-/* From now on new requests get 429, as in kube-apiserver once it accepts no connections; returns at once. */
+/* From now on new requests get 429, as kube-apiserver answers when it no longer accepts connections.  Does not wait. */
 extern void api_refuse_requests(void);
 
 /* Whether new requests get 429. */
 extern bool api_shutting_down(void);
 
-/* Ends the watches cleanly, spread over three quarters of --shutdown-timeout; returns at once. */
+/* Ends the watches cleanly, spread over three quarters of --shutdown-timeout.  Does not wait. */
 extern void api_end_watches(void);
 
 #endif							/* API_H */

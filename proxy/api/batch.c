@@ -3,10 +3,10 @@
  * batch.c
  *	  Writes of one object each, gathered into batches.
  *
- * A Member lives in its exchange's arena.  It is either in a queue (of its
- * lane, or of costly writes) or in a batch in flight.  member_detach() takes
- * it out of either when the exchange ends.  A batch outlives the exchanges of
- * its members.
+ * A Member is one write.  It lives in the arena of its exchange, and is either
+ * in a queue (of its lane, or of costly writes) or in a batch in flight.  When
+ * the exchange ends, member_detach() removes the Member from there.  A batch
+ * may outlive the exchanges of its members.
  *
  * When a batch hangs, the writes behind it are told to try again.  In other
  * workers the lock timeout does the same.
@@ -36,16 +36,16 @@
 #define NAMESPACE_MOVES 5		/* how often a create is sent again because its namespace changed */
 #define REGISTRY_MOVES 5		/* how often a write is decided again because the registry changed */
 #define COSTLY_BYTES (256 * 1024)	/* larger bodies are costly; costly_bytes() in store/write.sql */
-#define COSTLY_WRITES 64		/* waiting */
+#define COSTLY_WRITES 64		/* costly writes that may wait */
 #define COSTLY_WAITING_BYTES (32 * 1024 * 1024)
-#define COSTLY_OF_USER 16		/* of them, of the same user */
-#define COSTLY_REST_MS 2000		/* the longest pause after one */
-#define COSTLY_TRIES 5			/* of a write that conflicts with others each time */
-#define GATHER_MS 1				/* the least time for the clients of a batch to send their next writes */
-#define GATHER_MOST_MS 20		/* the most */
-#define GATHER_SHARE 4			/* that part of the time that the batch took */
-#define GATHER_RESTS 4			/* batches that gather for GATHER_MS only, after one gathered in vain */
-#define PATIENCE_MS 4000		/* behind a batch; longer than the lock timeout */
+#define COSTLY_OF_USER 16		/* costly writes of one user that may wait */
+#define COSTLY_REST_MS 2000		/* the longest pause after a costly write */
+#define COSTLY_TRIES 5			/* how often a costly write that loses against other writers is sent */
+#define GATHER_MS 1				/* the shortest time that a lane waits for the next writes of a batch's clients */
+#define GATHER_MOST_MS 20		/* the longest time that a lane waits for them */
+#define GATHER_SHARE 4			/* the lane waits for this part (a quarter) of the time that the batch took */
+#define GATHER_RESTS 4			/* after a lane waited too short a time, this many batches gather for GATHER_MS only */
+#define PATIENCE_MS 4000		/* how long writes wait behind a batch; longer than the lock timeout */
 
 typedef struct Member Member;
 typedef struct Batch Batch;
@@ -59,7 +59,7 @@ struct Member
 	bool		alone;			/* must be the only write of its batch */
 	bool		costly;			/* waits in the costly queue or was sent from it */
 	int			tries;			/* how often it was sent from the costly queue */
-	uint64_t	user;			/* hash of the name */
+	uint64_t	user;			/* hash of the user's name */
 	JsonText	body;
 	uint64_t	waits_since;	/* when it entered its queue, in microseconds */
 	Batch	   *batch;			/* NULL while it waits */
@@ -86,8 +86,8 @@ struct BatchLane
 	size_t		waiting;		/* writes in the queue */
 	Batch	   *batch;			/* in flight */
 	uint64_t	sent;			/* when the batch in flight was sent */
-	size_t		expected;		/* writes to gather, while the timer runs; else 0 */
-	unsigned	rests;			/* batches that are still to gather for GATHER_MS only */
+	size_t		expected;		/* number of writes for which the lane waits, while the timer gather runs; else 0 */
+	unsigned	rests;			/* number of the next batches that gather for GATHER_MS only */
 	LoopTimer	gather;
 	LoopTimer	patience;		/* runs while a batch is in flight */
 	bool		hangs;			/* the batch in flight is stuck; new writes are refused */
@@ -95,7 +95,7 @@ struct BatchLane
 	BatchLane  *next;
 };
 
-/* Costly writes: one in flight in a worker, independent of the lanes' batches. */
+/* The queue of costly writes: one write is in flight at a time, independent of the lanes' batches. */
 typedef struct CostlyQueue
 {
 	Member	   *first;
@@ -103,10 +103,10 @@ typedef struct CostlyQueue
 	size_t		waiting;
 	size_t		bytes;
 	bool		busy;			/* a write is in flight, or the pause after it runs */
-	uint64_t	begun;			/* when the last one was sent */
+	uint64_t	begun;			/* when the last costly write was sent */
 	LoopTimer	rest;
 	uint64_t	served[COSTLY_WRITES];	/* the users of the last writes, a ring */
-	size_t		turn;			/* how many were sent */
+	size_t		turn;			/* how many costly writes were sent */
 } CostlyQueue;
 
 static BatchLane *lanes;
@@ -145,7 +145,7 @@ write_size(const Member *write)
 	return write->body.len + write->exchange->request.len;
 }
 
-/* The first and the last write of the queue that a write belongs to. */
+/* Return the ends of the queue that a write belongs to: of the costly writes or of its lane. */
 static Member **
 waiting_first(const Member *write)
 {
@@ -222,7 +222,7 @@ member_detach(Exchange *exchange)
 
 /* ---------- batches ---------- */
 
-/* The store has a newer namespace of that name than this worker. */
+/* The namespace of the write was created anew: the store has another uid than this worker sent. */
 static void
 member_moved(Exchange *exchange)
 {
@@ -366,11 +366,12 @@ lane_gathered(void *state)
 }
 
 /*
- * Most clients send the next write when they have the answer to the last one.  The clients whose writes waited behind
- * the batch and those of the batch make one batch together if the lane waits for the latter a moment; without that they
- * take turns for ever, in batches of half the size, each with its own commit.  The moment is a part of the time that
- * the batch took.  If it was too short, the clients are of another kind, and the next batches wait only for as many
- * writes as the last one had, for GATHER_MS.
+ * Waits a moment after a batch before the next one is sent.  Most clients send the next write when they have the answer
+ * to the last one.  In that moment the clients of the batch send their next writes, which join the writes that already
+ * wait, in one batch.  Without the wait, the two groups of clients would take turns for ever, in batches of half the
+ * size, each with its own commit.  The moment is a part of the time that the batch took.  If too few writes arrived in
+ * it, these clients do not send at once, and the next batches wait for GATHER_MS only, for as many writes as the last
+ * batch had.
  */
 static void
 lane_gather(BatchLane *lane, size_t count)
@@ -389,7 +390,7 @@ lane_gather(BatchLane *lane, size_t count)
 	loop_timer_start(&lane->gather, wait < GATHER_MOST_MS ? wait : GATHER_MOST_MS, lane_gathered, lane);
 }
 
-/* Each member waited for the whole call, and before that for the batch ahead. */
+/* Adds the database times to the log lines of the members: each waited for the batch before, then for this call. */
 static void
 batch_note_times(const Batch *batch)
 {
@@ -406,7 +407,7 @@ batch_note_times(const Batch *batch)
 	}
 }
 
-/* The lane may have the next batch. */
+/* A batch has ended: its lane may send the next one. */
 static void
 batch_over(const Batch *batch, PgOutcome outcome)
 {
@@ -536,7 +537,7 @@ refuse_to_wait(Exchange *exchange)
 	reply_outcome(exchange, PG_FAILED, &lock_not_available);
 }
 
-/* The batch has taken longer than the lock timeout.  Refuses the writes behind it. */
+/* The batch in flight has taken longer than the lock timeout: refuses the writes that wait behind it. */
 static void
 lane_hangs(void *state)
 {
@@ -657,7 +658,7 @@ lane_ready(BatchLane *lane)
 
 /* ---------- costly writes ---------- */
 
-/* The turn in which a user was last served; 0 when not among the last ones. */
+/* Returns the number of the turn in which a user was last served; 0 when that is not among the last COSTLY_WRITES. */
 static size_t
 costly_last_turn(uint64_t user)
 {
@@ -669,7 +670,7 @@ costly_last_turn(uint64_t user)
 	return 0;
 }
 
-/* The first write of the user whose last turn is longest ago. */
+/* Returns the oldest waiting write of the user whose last turn is longest ago; NULL when no write waits. */
 static Member *
 costly_next(void)
 {
@@ -738,7 +739,7 @@ costly_full(const Member *write)
 		of_user >= COSTLY_OF_USER * factor;
 }
 
-/* Puts a write that is in no queue into the costly queue, or refuses it. */
+/* Adds a write, which must be in no queue, to the costly queue; answers with 429 when the queue is full. */
 static void
 costly_insert(Member *write)
 {
@@ -754,8 +755,8 @@ costly_insert(Member *write)
 }
 
 /*
- * The store did nothing, for one of two reasons: the write is costly and was sent with others, or another write changed
- * the object meanwhile.
+ * Moves a write to the costly queue, or answers with 409 after COSTLY_TRIES.  The store has not executed the write, for
+ * one of two reasons: the write is costly and was sent with others, or another writer changed the object meanwhile.
  */
 static void
 member_costs(Member *write)

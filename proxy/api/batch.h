@@ -16,9 +16,10 @@
  * other writes continue meanwhile.  At most 64 costly writes wait, at most 16
  * of one user.
  *
- * At most 4,096 writes or 64 MB wait in a worker; the worker answers more with
- * 429.  A client that leaves before its write was sent cancels the write;
- * after that the write proceeds and only its answer is dropped.
+ * At most 4,096 writes or 64 MB wait in a worker; the worker answers further
+ * writes with 429.  When a client leaves before its write was sent, the write
+ * is cancelled.  When it leaves later, the write is executed, and only the
+ * answer is dropped.
  *
  *-------------------------------------------------------------------------
  */

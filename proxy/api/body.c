@@ -4,9 +4,9 @@
  *	  The body of a request, in the form that the extension reads.
  *
  * A body of application/yaml is YAML.  A body of application/apply-patch+yaml
- * is mostly JSON, which kubectl sends under that name.  Such JSON is passed on
- * unchanged, unless it sets a key twice: that needs the complaint of the YAML
- * reader.
+ * is mostly JSON, which kubectl sends with that media type.  Such JSON is
+ * passed on unchanged, unless it sets a key twice: then the YAML reader reads
+ * it, because only that reader reports the duplicate.
  *
  * Reading YAML is slow: 7 KB take half a millisecond, 3 MB a fifth of a
  * second, and 3 MB made to be slow take one second.  A thread reads large
@@ -27,7 +27,7 @@
 #include "base/offload.h"
 #include "codec/yaml_text.h"
 
-/* How much larger the JSON of a YAML body may be than the largest body. */
+/* The JSON that is made of a YAML body may be this many times larger than the largest body. */
 #define GROWTH 4
 
 /* A thread reads larger bodies.  At worst a body of this size takes some hundredths of a second. */

@@ -61,7 +61,7 @@ collection_free(Collection *collection)
 	free(collection);
 }
 
-/* Takes the exchange from the collection; NULL once the client has left. */
+/* Ends the hold of the exchange and returns the exchange; NULL when the client has left. */
 static Exchange *
 collection_end(Collection *collection)
 {
@@ -159,7 +159,7 @@ dialogue_over(void *state, PgOutcome outcome, const PgError *error)
 	collection_free(collection);
 }
 
-/* The next objects of the piece; after the last one, the next piece. */
+/* Deletes the next objects of the piece; after the last one, loads the next piece. */
 static void
 collection_delete(Collection *collection)
 {

@@ -3,10 +3,10 @@
  * dialogue.c
  *	  The writes of a batch, decided by the proxy (variant sql).
  *
- * Each write goes through its stages; the dialogue goes from one call of the
- * database to the next until every write has its answer.  The engine's part
- * (decide) uses only memory of the dialogue, so that a thread may run it for an
- * expensive write.
+ * Each write goes through the stages of ItemStage.  The dialogue makes one
+ * call of the database after the other until every write has its answer.  The
+ * engine's part (decide) uses only memory of the dialogue, so that a thread
+ * may run it for an expensive write.
  *
  *-------------------------------------------------------------------------
  */
@@ -24,10 +24,10 @@
 /* Upstream also tries 8 generated names. */
 #define NAME_TRIES 8
 
-/* Above this size of documents in bytes, a thread decides: other clients wait for the loop. */
+/* When the documents have more bytes than this, a thread decides, so that other clients do not wait for the loop. */
 #define DECIDE_AT_ONCE ((size_t) 256 * 1024)
 
-/* After so many changes of the object by other writers, the write waits for a batch of its own. */
+/* After this many changes of the object by other writers, the write is sent alone. */
 #define LOST_TRIES 16
 
 typedef enum ItemStage
@@ -47,13 +47,13 @@ typedef struct Item
 	Registry   *registry;
 	bool		inserts;		/* an admitted create: another generated name may be tried */
 	const char *namespace_name;
-	const char *name;			/* of the path; "" for a create */
+	const char *name;			/* from the path; "" for a create */
 	const char *namespace_uid;
-	bool		of_collection;	/* of a deletecollection: has no name, and its object may be missing */
+	bool		of_collection;	/* a deletecollection's: the path has no name, the object may be missing */
 	int			names;			/* generated names tried */
 	int			lost;			/* how often another writer changed the object first */
 	bool		exists;			/* stored is valid */
-	StoredObject stored;		/* in the result of the last call */
+	StoredObject stored;		/* its texts are in the result of the last call */
 	DecidedWrite decided;
 } Item;
 
@@ -63,7 +63,7 @@ typedef struct Dialogue
 	Arena		arena;
 	const RegistryType *type;	/* of the first item */
 	bool		alone;
-	size_t		bytes;			/* of the requests' documents */
+	size_t		bytes;			/* size of the documents in the requests */
 	size_t		count;
 	Item		items[DIALOGUE_WRITES];
 	PgResult   *result;			/* of the last call, with the stored objects */
@@ -142,7 +142,7 @@ item_refuse(Dialogue *dialogue, Item *item, int code)
 	item_answer(dialogue, item, &(DialogueAnswer) {.code = code});
 }
 
-/* Answers with the outcome of the decision; version: of the write, 0 when it stored nothing. */
+/* Answers with the outcome of the decision.  version: the version that the write got; 0 when it stored nothing. */
 static void
 item_say(Dialogue *dialogue, Item *item, int64_t version)
 {
@@ -181,7 +181,7 @@ dialogue_end(Dialogue *dialogue, PgOutcome outcome, const PgError *error)
 	free(dialogue);
 }
 
-/* Takes the result of a call; false when the call has failed, which ends the dialogue. */
+/* Keeps the result of a call in the dialogue; false when the call has failed, which ends the dialogue. */
 static bool
 take_result(Dialogue *dialogue, PgOutcome outcome, PgResult *result, const PgError *error)
 {
@@ -304,7 +304,7 @@ committed(void *state, PgOutcome outcome, PgResult *result, const PgError *error
 {
 	Dialogue   *dialogue = state;
 	PgArray		arrays[5];
-	JsonText	values[5];		/* code, version; of a lost one the stored version, metadata, body */
+	JsonText	values[5];		/* code, version; for a lost write the stored version, metadata and body */
 
 	if (!take_result(dialogue, outcome, result, error))
 		return;
@@ -397,7 +397,7 @@ has_stage(const Dialogue *dialogue, ItemStage stage)
 	return false;
 }
 
-/* After the engine. */
+/* The engine has decided (OffloadJob.done). */
 static void
 decided(OffloadJob *job, bool cancelled)
 {

@@ -3,9 +3,10 @@
  * dialogue.h
  *	  The writes of a batch, decided by the proxy (variant sql).
  *
- * Load what the batch needs, decide, commit.  What was decided on a version
- * that is not the newest any more comes back with the newest state, and is
- * decided and committed again.  A batch of creates needs one call.
+ * A dialogue loads the objects that the batch needs, decides, and commits.
+ * When another writer has changed an object meanwhile, the commit returns the
+ * newest state of that object, and the dialogue decides and commits that write
+ * again.  A batch of creates needs one call.
  *
  *-------------------------------------------------------------------------
  */
@@ -16,16 +17,16 @@
 #include "db/pg.h"
 #include "engine/writes/write.h"
 
-/* The most writes of one dialogue. */
+/* The largest number of writes of one dialogue. */
 #define DIALOGUE_WRITES 64
 
-/* A write; everything is copied. */
+/* A write.  dialogue_start() copies the texts and holds the registry. */
 typedef struct DialogueWrite
 {
 	Registry   *registry;
 	const RegistryType *type;	/* in the registry */
-	bool		create;			/* the verb */
-	const char *namespace_name; /* of the path */
+	bool		create;			/* whether the verb is create */
+	const char *namespace_name; /* from the path, as is name */
 	const char *name;
 	const char *namespace_uid;	/* NULL: not checked */
 	JsonText	request;
@@ -33,16 +34,16 @@ typedef struct DialogueWrite
 	const StoredObject *stored; /* an item of a deletecollection: stays until done(); else NULL */
 } DialogueWrite;
 
-/* Codes below 200 are no answers. */
-#define DIALOGUE_MOVED 0		/* the namespace is another one by now */
+/* Codes of a DialogueAnswer that are not HTTP statuses, and the status of an answer without a body. */
+#define DIALOGUE_MOVED 0		/* the namespace was created anew: it has another uid */
 #define DIALOGUE_COSTS (-1)		/* the object is large, or has changed too often: the write needs a turn of its own */
 #define DIALOGUE_STALE (-3)		/* the registry has changed */
-#define DIALOGUE_BROKEN 500		/* without a body: the database's answer has another form */
+#define DIALOGUE_BROKEN 500		/* has no body: the proxy does not know the form of the database's answer */
 
 typedef struct DialogueAnswer
 {
 	int			code;
-	int64_t		version;		/* of the object; 0: none */
+	int64_t		version;		/* version of the stored object; 0: nothing was stored */
 	int			retry_after;
 	const JsonNode *warnings;	/* array of strings, or NULL */
 	JsonText	body;
@@ -51,10 +52,13 @@ typedef struct DialogueAnswer
 /* Gets the answer to one write as soon as the answer is known.  The answer's memory is valid during the call only. */
 typedef void (*DialogueAnswered) (void *state, size_t write, const DialogueAnswer *answer);
 
-/* The last call.  If the outcome is not PG_OK, writes without an answer have failed. */
+/* Ends the dialogue; no other callback follows.  If the outcome is not PG_OK, writes without an answer have failed. */
 typedef void (*DialogueDone) (void *state, PgOutcome outcome, const PgError *error);
 
-/* All writes are of one lane, and no object occurs twice.  alone: no other write waits for this one. */
+/*
+ * Starts a dialogue of at most DIALOGUE_WRITES writes to one lane, of different objects.  alone: a costly write or a
+ * deletecollection, whose documents a thread decides.
+ */
 extern void dialogue_start(const DialogueWrite *writes, size_t count, bool alone, DialogueAnswered answered,
 						   DialogueDone done, void *state);
 

@@ -15,14 +15,14 @@
 #include "base/allocate.h"
 #include "decide/read.h"
 
-#define REPRESENTATIONS 256		/* known to a process */
+#define REPRESENTATIONS 256		/* the largest number of representations in a process */
 
-/* Columns of the objects: arrays of api_changes(), or as api_read_changes() has them stored. */
+/* Columns of the objects: arrays in rows of api_changes(), stored objects in rows of api_read_changes(). */
 #define COLUMN_OBJECTS 7
 #define COLUMN_METADATA 7
 #define STORED_COLUMNS 11
 
-/* What rendering of an answer needs. */
+/* Memory and forms for rendering an answer. */
 typedef struct Renderer
 {
 	const Registry *registry;
@@ -128,7 +128,7 @@ without_newline(JsonText text)
 	return text;
 }
 
-/* The representations that the database has rendered. */
+/* Reads the representations that the database has rendered. */
 static void
 read_views(const PgResult *result, Event *event, size_t row, const int *representations, size_t representation_count)
 {
@@ -152,7 +152,7 @@ read_views(const PgResult *result, Event *event, size_t row, const int *represen
 
 /* ---------- representations that the proxy renders ---------- */
 
-/* False for a version that this reading of the registry does not have, or has damaged. */
+/* Finds the form of a representation.  False when the registry does not have its version, or only a damaged one. */
 static bool
 representation_form(const Registry *registry, int lane, int representation, ReadForm *form)
 {
@@ -169,7 +169,7 @@ representation_form(const Registry *registry, int lane, int representation, Read
 	return true;
 }
 
-/* bytes NULL: there is no such state, or it cannot be rendered. */
+/* Renders the state of an object; bytes are NULL when the row has no such state, or it cannot be rendered. */
 static JsonText
 render_state(Changes *changes, ReadRoom *room, const ReadForm *form, size_t row, int column)
 {
@@ -188,7 +188,7 @@ render_state(Changes *changes, ReadRoom *room, const ReadForm *form, size_t row,
 	return (JsonText) {strbuf_finish(&buf), buf.len};
 }
 
-/* A view that cannot be rendered is left out: its watchers end, and their clients resume. */
+/* Renders the views of an event.  A view that cannot be rendered is left out: its watches end, and clients resume. */
 static void
 render_views(Changes *changes, const Renderer *renderer, Event *event, size_t row, const int *representations,
 			 size_t representation_count)
@@ -217,7 +217,7 @@ keep_text(Arena *arena, JsonText text)
 	return (JsonText) {arena_strndup(arena, text.bytes, text.len), text.len};
 }
 
-/* Copies what an event has of the rows beside its objects, so that they can be freed. */
+/* Copies the texts of an event other than its objects into the arena, so that the rows can be freed. */
 static void
 keep_texts(Arena *arena, Event *event)
 {
@@ -239,13 +239,13 @@ keep_texts(Arena *arena, Event *event)
 
 /* ---------- answers ---------- */
 
-/* All columns but those with the objects. */
+/* Reads all columns of a row except the columns of the objects. */
 static void
 read_event(Changes *changes, Event *event, size_t row, size_t representation_count)
 {
 	PgResult   *result = changes->result;
 
-	/* The same column: rendered by the database, or stored. */
+	/* The column of the old object is not null if the labels changed; the two calls have it at different places. */
 	bool		labels_changed = !pg_is_null(result, row, pg_columns(result) == STORED_COLUMNS ? COLUMN_METADATA + 2 :
 											 COLUMN_OBJECTS + 1);
 	JsonText	operation = pg_text(result, row, 1);

@@ -9,7 +9,8 @@
  *															of the clusters that the proxy's role reads
  *
  * A request is authorized like any non-resource request: get on its path.  The
- * same path string decides what is served.
+ * function that answers reads the same string, so that no other path is
+ * served.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,7 +19,7 @@
 
 #include "api/exchange.h"
 
-/* Whether the authorized path is one of these. */
+/* Whether the authorized path is one of the paths above. */
 extern bool export_serves(const Route *route);
 
 /* Answers a request for an export. */

@@ -17,16 +17,16 @@ static const char prefix[] = "/v1/export/";
 static const char fleet_prefix[] = "/v1/fleet/";
 static const char namespaces[] = "namespaces/";
 
-/* What an export path asks for. */
+/* The parts of an export path. */
 typedef struct ExportTarget
 {
 	const char *what;			/* results, events or fleet/...; a literal */
-	bool		one_document;	/* may be asked for as JSON: it is small */
+	bool		one_document;	/* small, so it is also offered as one JSON document */
 	bool		events;
 	JsonText	namespace_name; /* bytes NULL: the whole cluster */
 } ExportTarget;
 
-/* The paths about a fleet, without the version. */
+/* The paths about a fleet, after /v1/. */
 static const char *const fleet_whats[] = {"fleet/clusters", "fleet/matrix", "fleet/scores", "fleet/score",
 "fleet/drift", "fleet/remediations", "fleet/events"};
 
@@ -128,7 +128,10 @@ static const ExportFormats of_documents = {
 	"parameter \"format\" is none of \"json\", \"jsonl\" and \"csv\""
 };
 
-/* The format of an Accept header, or NULL when it allows none.  The highest weight wins, then the first range. */
+/*
+ * Returns the offered format that an Accept header prefers: the highest weight wins, then the first range.  NULL when
+ * the header allows no offered format.
+ */
 static const char *
 accepted_format(const ExportFormats *offered, const char *accept)
 {
@@ -155,7 +158,7 @@ accepted_format(const ExportFormats *offered, const char *accept)
 	return best;
 }
 
-/* The requested format: the parameter, else the header.  When there is none: NULL, with *code and *why. */
+/* Returns the format that the parameter names, else the header.  On failure NULL, with *code and *why. */
 static const char *
 wanted_format(const ExportFormats *offered, const Route *route, const char *accept, int *code, const char **why)
 {
@@ -180,8 +183,8 @@ wanted_format(const ExportFormats *offered, const Route *route, const char *acce
 /* ---------- the filter ---------- */
 
 /*
- * The key as a literal when the parameter may be given only once; else NULL.  Parameters that are not texts or arrays
- * of texts may be given only once.
+ * Returns the key as a literal when the parameter may be given only once, else NULL.  Parameters whose values are
+ * neither texts nor arrays of texts may be given only once.
  */
 static const char *
 single_key(JsonText key)
@@ -199,7 +202,8 @@ single_key(JsonText key)
 }
 
 /*
- * The query as a filter; NULL with *why when the query is not a filter.  The database checks the names of the members.
+ * Returns the query as a filter; NULL with *why when the query is not a filter.  The database checks the names of the
+ * members.
  */
 static JsonNode *
 query_filter(Arena *arena, const Route *route, const char **why)

@@ -17,8 +17,9 @@
 extern bool export_path(const char *path);
 
 /*
- * The request of api_export() for an export path, its query and the Accept header (NULL: none).  On failure the bytes
- * are NULL, and *code (400, 406) and *why are set.  The database checks the names of the filter's members.
+ * Returns the request of api_export(), made from an export path, its query and the Accept header (NULL: none).  On
+ * failure the bytes are NULL, and *code (400 or 406) and *why are set.  The database checks the names of the filter's
+ * members.
  */
 extern JsonText export_request(Arena *arena, const Route *route, const char *accept, int *code, const char **why);
 

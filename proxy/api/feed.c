@@ -27,18 +27,18 @@
 #define RING_EVENTS 1000
 #define RING_BYTES (8 * 1024 * 1024)
 #define RING_SLOTS 1024			/* a power of two above RING_EVENTS */
-#define RECORDS_AT_ONCE 200		/* read from the channel before other work runs */
+#define RECORDS_AT_ONCE 200		/* number of records that are read before other work runs */
 #define POLL_MS 1000
 #define RETRY_MS 500
 #define CALL_TIMEOUT_MS 5000
-#define BOOKMARKS 4				/* kept by a feed */
+#define BOOKMARKS 4				/* number of bookmarks that a feed keeps */
 #define POSTGRES_EPOCH 946684800	/* 2000-01-01 in seconds since 1970 */
 
 typedef struct InUse
 {
 	int			number;
 	unsigned	users;			/* 0: given up at the next sweep */
-	int64_t		since;			/* events above this version carry it; -1: no events yet */
+	int64_t		since;			/* events above this version have the representation; -1: no events yet */
 } InUse;
 
 typedef struct Bookmark
@@ -54,8 +54,8 @@ struct Feed
 	unsigned	followers;
 	Follower   *first;
 	int64_t		position;		/* -1: not known yet */
-	bool		moved;			/* by the records of this turn */
-	bool		unasked;		/* the feed process does not have the current uses */
+	bool		moved;			/* the records of this turn moved the position */
+	bool		unasked;		/* the feed process has not been told the current uses */
 	InUse		uses[FEED_REPRESENTATIONS];
 	size_t		use_count;
 	Event	   *ring[RING_SLOTS];
@@ -63,9 +63,9 @@ struct Feed
 	uint64_t	ring_end;		/* number of the next event to come */
 	size_t		ring_bytes;
 	int64_t		ring_floor;		/* events above this version are in the ring */
-	Bookmark	bookmarks[BOOKMARKS];	/* the last ones */
+	Bookmark	bookmarks[BOOKMARKS];	/* the newest bookmarks */
 	size_t		next_bookmark;
-	Bookmark	asked_bookmark; /* of the call in flight */
+	Bookmark	asked_bookmark; /* the bookmark that the call in flight asks for */
 	PgCall	   *bookmark_call;
 	Feed	   *next;
 };
@@ -73,7 +73,7 @@ struct Feed
 static const FeedEvents *told;
 static Feed *feeds;
 static LoopTimer poll_timer;
-static int	failed_polls = 2;	/* so feed_database_answers() is false before the first success */
+static int	failed_polls = 2;	/* 2, so that feed_database_answers() is false before the first success */
 static RingRecord record;
 static bool taking_later;		/* feeds_take() was deferred */
 
@@ -143,7 +143,7 @@ feed_use(Feed *feed, int number)
 	return NULL;
 }
 
-/* False when the table is full: then the follower continues to read on its own. */
+/* Adds a user of a representation.  False when the table is full: then the follower continues to read on its own. */
 static bool
 feed_begin_use(Feed *feed, int number)
 {
@@ -192,8 +192,8 @@ feed_ask(Feed *feed)
 }
 
 /*
- * Whether the ring has every event above position, and those and all later events carry the representation.  A follower
- * without a place in the table tries again here, because another follower may have given one up.
+ * Whether the ring has every event above position, and these and all later events have the representation.  A follower
+ * without a place in the table tries again here, because another follower may have left its place.
  */
 static bool
 feed_reaches(Feed *feed, int number, bool *in_use, int64_t position)
@@ -236,7 +236,7 @@ feed_first_sent(Follower *follower)
 
 /* ---------- records ---------- */
 
-/* The followers check their own positions before they follow again. */
+/* The feed begins anew.  The followers check their own positions before they follow again. */
 static void
 feed_lost(Feed *feed)
 {
@@ -261,7 +261,7 @@ feed_lost(Feed *feed)
 		feed->uses[i].since = -1;
 }
 
-/* Events no longer carry a representation: its followers read on their own until events carry it again. */
+/* New events do not have a representation: its followers read on their own until events have it again. */
 static void
 feed_end_carrying(Feed *feed, InUse *use)
 {

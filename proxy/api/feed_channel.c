@@ -3,8 +3,8 @@
  * feed_channel.c
  *	  Between the feed process and the workers: memory that they share.
  *
- * A wish is guarded by a sequence number that is odd while its worker changes
- * it.  The feed process leaves such a wish for later.
+ * A wish is a lane that a worker follows.  Its sequence number is odd while
+ * the worker changes the wish; the feed process reads such a wish later.
  *
  *-------------------------------------------------------------------------
  */
@@ -34,42 +34,42 @@ typedef struct Wish
 
 typedef struct Board
 {
-	_Atomic uint32_t changes;	/* counts the changes */
-	_Atomic uint32_t following; /* wishes in use */
-	_Atomic uint32_t used;		/* wishes that were ever in use */
-	_Atomic uint64_t place;		/* in the ring */
+	_Atomic uint32_t changes;	/* how often the board was changed */
+	_Atomic uint32_t following; /* number of wishes in use */
+	_Atomic uint32_t used;		/* number of wishes that were ever in use */
+	_Atomic uint64_t place;		/* place in the ring up to which the worker has read */
 	Wish		wishes[FEED_LANES];
 } Board;
 
 typedef struct LanePlace
 {
 	_Atomic int32_t lane;		/* 0: free */
-	_Atomic int64_t position;	/* told up to here; -1: unknown */
+	_Atomic int64_t position;	/* the ring has had the records up to this version; -1: unknown */
 	_Atomic int64_t written;
 } LanePlace;
 
 typedef struct Lanes
 {
-	_Atomic uint32_t used;		/* places that were ever in use */
+	_Atomic uint32_t used;		/* number of places that were ever in use */
 	LanePlace	places[FEED_LANES];
 } Lanes;
 
-/* What the feed process knows of a worker. */
+/* What the feed process remembers of a worker. */
 typedef struct Pace
 {
-	uint32_t	changes;		/* of its board, when last read */
-	uint64_t	place;			/* the worker's place at the last look, */
-	uint64_t	since;			/* and since when it has been there */
+	uint32_t	changes;		/* Board.changes at the last reading */
+	uint64_t	place;			/* Board.place at the last check */
+	uint64_t	since;			/* time since which the worker has been at that place */
 } Pace;
 
 static SharedRing *ring;
 static Board *boards;
 static Lanes *lanes;
 static int	board_count;
-static int *told_fds;			/* one for each worker */
-static int	woken_fd;			/* of the feed process */
+static int *told_fds;			/* eventfds that wake the workers, one for each */
+static int	woken_fd;			/* eventfd that wakes the feed process */
 static int	mine;				/* number of this worker */
-static LoopSocket *bell;		/* of this process: one of told_fds, or woken_fd */
+static LoopSocket *bell;		/* the eventfd of this process: one of told_fds, or woken_fd */
 static Pace *paces;
 static void (*run_told) (void *state);
 static void (*run_woken) (void *state);
@@ -106,7 +106,7 @@ feed_channel_init(int workers)
 	exit(1);
 }
 
-/* The counter of an eventfd never reaches its limit here. */
+/* Wakes a process.  The write cannot fail: the counter of the eventfd never reaches its limit. */
 static void
 ring_bell(int fd)
 {
@@ -167,7 +167,10 @@ feed_channel_worker_gone(int worker)
 	board_changed(board);
 }
 
-/* A process that cannot hear its bell would learn nothing more: it ends, and the parent starts another one. */
+/*
+ * Watches the eventfd of this process.  If that fails, the process ends: it would never be woken.  The parent forks
+ * another.
+ */
 static void
 listen_to(int fd, void (*readable) (void *state))
 {
@@ -430,8 +433,8 @@ feed_channel_lane_written(int place)
 }
 
 /*
- * Whether a record of this size may be written.  It must not overwrite what a worker has yet to read, unless that
- * worker has not read on for PATIENCE_MS.
+ * Whether a record of this size may be written: it overwrites no record that a worker has not read, except for workers
+ * that have not read for PATIENCE_MS.
  */
 static bool
 has_room(size_t size)

@@ -32,36 +32,36 @@
 #include "base/metrics.h"
 #include "db/pg.h"
 
-#define LANE_REPRESENTATIONS 64 /* in use in one lane, of all workers together */
-#define ROWS_MOST 200			/* of one api_changes call */
+#define LANE_REPRESENTATIONS 64 /* representations in use in one lane, for all workers together */
+#define ROWS_MOST 200			/* rows of one api_changes call */
 #define ANSWER_BYTES (4 * 1024 * 1024)	/* after a larger answer, the next call asks for fewer rows */
 #define RETRY_MS 500
 #define CALL_TIMEOUT_MS 5000
-#define ROOM_MS 2				/* between two checks whether the ring has room */
+#define ROOM_MS 2				/* time between two checks whether the ring has room */
 
 typedef struct Lane
 {
 	int			lane;
-	int			place;			/* in feed_channel.h */
-	bool		followed;		/* by a worker */
+	int			place;			/* place of the lane in the channel (feed_channel.h) */
+	bool		followed;		/* a worker follows the lane */
 	int64_t		position;		/* everything up to it was read; -1: not known yet */
 	int64_t		told;			/* everything up to it is in the ring */
-	int64_t		wanted;			/* newest version heard of: a reason to read */
+	int64_t		wanted;			/* newest version that polls and writers reported: if above position, read */
 	int64_t		polled;			/* result of the last poll */
 	int64_t		asked_wanted;	/* wanted and polled when the call in flight was sent */
 	int64_t		asked_polled;
 	int64_t		polled_position;	/* position when the poll in flight was sent; INT64_MIN: not part of it */
 	int64_t		behind;			/* a version below the position that api_changes accepted */
-	int64_t		lost;			/* where the log begins, until the workers know; -1: nothing is lost */
+	int64_t		lost;			/* version where the log begins, until the workers were told; -1: nothing is lost */
 	bool		check;			/* call api_changes even if wanted is not newer */
-	bool		announce;		/* tell the representations in use */
+	bool		announce;		/* tell the workers which representations are in use */
 	PgCall	   *call;
-	uint64_t	not_before;		/* after a failure */
-	int			rows;			/* that the next call asks for */
+	uint64_t	not_before;		/* after a failure: time of the next try */
+	int			rows;			/* number of rows that the next call asks for */
 	int			asked_rows;
 	int			uses[LANE_REPRESENTATIONS];
 	size_t		use_count;
-	int			wishes[LANE_REPRESENTATIONS];	/* while the boards are read: the next uses */
+	int			wishes[LANE_REPRESENTATIONS];	/* while the boards are read: collects the next value of uses */
 	size_t		wish_count;
 	bool		wished;
 	int			asked[LANE_REPRESENTATIONS];	/* representations of the call in flight */
@@ -84,7 +84,7 @@ static void poll_send(void *state);
 
 /* ---------- telling ---------- */
 
-/* Every function that the loop calls ends with this. */
+/* Every function that the loop calls ends with this call. */
 static void
 wake_workers(void)
 {
@@ -117,7 +117,10 @@ tell(const FeedRecordHead *head, const Event *event, const int *representations,
 	return telling;
 }
 
-/* False when the ring has no room.  An event that is too large is left out; the workers notice the gap. */
+/*
+ * Writes an event to the ring.  False when the ring has no room.  Omits an event that is too large; workers see the
+ * gap.
+ */
 static bool
 tell_event(Lane *lane, const Event *event)
 {
@@ -172,7 +175,7 @@ lane_lost(Lane *lane, int64_t floor)
 	lane->check = false;
 }
 
-/* Forgets the versions from polls and writers: another server may answer from now on. */
+/* Forgets the versions that polls and writers reported: another server may answer from now on. */
 static void
 lane_forget(Lane *lane)
 {
@@ -180,7 +183,7 @@ lane_forget(Lane *lane)
 	feed_channel_lane_written(lane->place);
 }
 
-/* An answer has been told as a whole. */
+/* All events of an answer are in the ring: moves the position. */
 static void
 lane_answer_told(Lane *lane)
 {
@@ -247,7 +250,7 @@ lane_read(Lane *lane)
 	if (lane->call != NULL || lane->position < 0 || (lane->wanted <= lane->position && !lane->check) ||
 		loop_now() < lane->not_before)
 		return;
-	/* The poll that follows reads it. */
+	/* Without the registry no object can be rendered.  The poll in progress reads the registry. */
 	if (pg_variant() == PG_VARIANT_SQL && !registry_known())
 		return;
 	lane->asked_count = lane->use_count;
@@ -356,7 +359,7 @@ add_use(int *uses, size_t *count, int representation)
 		uses[(*count)++] = representation;
 }
 
-/* A worker follows a lane. */
+/* A worker follows a lane: adds the lane if it is new, and collects the representations. */
 static void
 wish(int number, const JsonText *tokens, size_t count)
 {
@@ -439,7 +442,7 @@ lanes_sweep(void)
 static void
 lane_polled(Lane *lane, int64_t version)
 {
-	/* The workers do not know yet that the position was lost. */
+	/* The workers have not been told yet that the position is lost. */
 	if (lane->lost >= 0)
 		return;
 	if (lane->position < 0)
@@ -508,7 +511,7 @@ poll_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error
 	wake_workers();
 }
 
-/* Polls end with the last lane. */
+/* Sends the next poll.  Without lanes there are no polls. */
 static void
 poll_send(void *state)
 {
@@ -561,7 +564,7 @@ feed_reader_start(void)
 	pg_start_feed();
 	feed_channel_serve(woken);
 
-	/* Continues where a process before this one ended. */
+	/* Continue with the lanes of the previous feed process, where that process ended. */
 	for (int place = 0; place < FEED_LANES; place++)
 	{
 		int64_t		position;

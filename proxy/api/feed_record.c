@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * feed_record.c
- *	  What the feed process tells the workers: the bytes of a record.
+ *	  The records that the feed process sends to the workers: their bytes.
  *
  * Both ends are processes of one program, so numbers are written as they are in
  * memory.  A text is its length and its bytes.
@@ -14,7 +14,7 @@
 
 #define ABSENT UINT32_MAX		/* the length of a text whose bytes are NULL */
 
-/* In front of the texts of an event. */
+/* The numbers of an event, which precede its texts. */
 typedef struct EventHead
 {
 	int64_t		at;
@@ -68,7 +68,7 @@ feed_record_event(FeedRecordWriter *writer, const FeedRecordHead *head, const Ev
 {
 	EventHead	event_head;
 
-	/* Gives the padding a value, too. */
+	/* Padding bytes must not hold old memory. */
 	memset(&event_head, 0, sizeof(event_head));
 	event_head.at = event->at;
 	event_head.label_count = (uint32_t) event->label_count;

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * feed_record.h
- *	  What the feed process tells the workers: the bytes of a record.
+ *	  The records that the feed process sends to the workers: their bytes.
  *
  * The records of a lane are a chain: each record continues after one version
  * (after) and completes the changes up to another (version).  A reader whose
@@ -19,9 +19,9 @@
 typedef enum FeedRecordKind
 {
 	FEED_EVENT,
-	FEED_STATE,					/* its texts: the representations that all later events carry */
+	FEED_STATE,					/* has texts: the representations that all later events have */
 	FEED_LOST,					/* the log does not have the position; version is where the log begins */
-	FEED_GENERATION				/* of the registry, in version; lane is 0 */
+	FEED_GENERATION				/* version is the generation of the registry; lane is 0 */
 } FeedRecordKind;
 
 typedef struct FeedRecordHead
@@ -32,21 +32,21 @@ typedef struct FeedRecordHead
 	int64_t		version;
 } FeedRecordHead;
 
-/* Writes a record; with bytes NULL, only adds up its size. */
+/* Writes a record to bytes; when bytes is NULL, only adds up the size. */
 typedef struct FeedRecordWriter
 {
 	char	   *bytes;
 	size_t		size;
 } FeedRecordWriter;
 
-/* An event with its views; the version of the head is the event's. */
+/* Writes a FEED_EVENT: an event with its views.  head->version is the version of the event. */
 extern void feed_record_event(FeedRecordWriter *writer, const FeedRecordHead *head, const Event *event);
 
-/* Any other record: representations follow only in a FEED_STATE. */
+/* Writes a record of another kind.  Only a FEED_STATE has representations. */
 extern void feed_record_state(FeedRecordWriter *writer, const FeedRecordHead *head, const int *representations,
 							  size_t count);
 
-/* Reads a record; the texts point into it. */
+/* Reads a record.  The texts that the functions return point into the record. */
 typedef struct FeedRecordReader
 {
 	const char *next;
@@ -55,10 +55,10 @@ typedef struct FeedRecordReader
 
 extern FeedRecordHead feed_record_begin(FeedRecordReader *reader, const RingRecord *record);
 
-/* The next representation of a FEED_STATE; false at the end. */
+/* Reads the next representation of a FEED_STATE; false after the last one. */
 extern bool feed_record_token(FeedRecordReader *reader, JsonText *token);
 
-/* The event of a FEED_EVENT, in the arena; it has no changes. */
+/* Returns the event of a FEED_EVENT, in the arena; its member changes is NULL. */
 extern Event *feed_record_read_event(FeedRecordReader *reader, const FeedRecordHead *head, Arena *arena);
 
 #endif							/* FEED_RECORD_H */

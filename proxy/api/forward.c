@@ -3,17 +3,16 @@
  * forward.c
  *	  Requests of senders in other clusters: /v1/forward/...
  *
- * These requests have a port of their own.  Their credentials are not those of
- * Kubernetes' users: neither a token nor a certificate of a sender means
- * anything at the API port, and a token of a sender is never shown to
- * kube-apiserver.  The database knows the credentials, and which cluster each
- * belongs to.
+ * These requests have a port of their own.  Credentials of senders are not
+ * credentials of Kubernetes' users: the API port accepts neither the token nor
+ * the certificate of a sender, and the proxy never sends a sender's token to
+ * kube-apiserver.  The database has the credentials and the cluster of each.
  *
- * A credential is looked up at the end of the head, before the body is read, so
- * that a stranger costs a brief read of the database and no memory.  What
- * follows on the connection is trusted to be read; each request is looked up
- * again before its body goes to the database, and by the statement that stores
- * the body.
+ * A credential is looked up at the end of the head, before the body is read,
+ * so that an unknown sender costs a brief read of the database and no memory.
+ * Later bodies on the same connection are read without that look-up.  The
+ * credential of each request is looked up again before its body is sent to the
+ * database, and once more by the statement that stores the body.
  *
  *-------------------------------------------------------------------------
  */
@@ -36,8 +35,8 @@
 
 /* How many times larger than the limit of a body an unpacked body may be. */
 #define GROWTH 4
-#define LOG_INTERVAL 5000		/* of refusals, in milliseconds */
-#define HEAD_TIMEOUT_MS 10000	/* of the look-up at the end of a head */
+#define LOG_INTERVAL 5000		/* shortest time between two log lines about refusals, in milliseconds */
+#define HEAD_TIMEOUT_MS 10000	/* time limit of the look-up at the end of a head */
 
 typedef struct Credential
 {
@@ -52,7 +51,7 @@ typedef struct Forward
 	bool		gzip;
 } Forward;
 
-/* What http/ knows as a HeadQuestion. */
+/* The struct behind a HeadQuestion of http/. */
 typedef struct SenderQuestion
 {
 	Arena		arena;
@@ -84,7 +83,10 @@ log_refusal(const char *why)
 	log_line(LOG_WARNING, "a sender was refused: %s", why);
 }
 
-/* A token counts before a certificate: a sender that has both is rotating to the token. */
+/*
+ * Reads the credential of a request.  A token is preferred to a certificate: a sender that has both changes to the
+ * token.
+ */
 static bool
 read_credential(Arena *arena, ClientCertificate *peer, const char *authorization, Credential *credential)
 {
@@ -110,7 +112,7 @@ read_credential(Arena *arena, ClientCertificate *peer, const char *authorization
 	return false;
 }
 
-/* The call that looks a credential up: its row has the name of the sender, null for a stranger. */
+/* Returns the call that looks a credential up.  Its row has the name of the sender; null: the sender is unknown. */
 static PgCall *
 sender_call(const Credential *credential)
 {
@@ -142,7 +144,7 @@ free_question(SenderQuestion *question)
 	free(question);
 }
 
-/* Without an answer of the database the request goes on, within the limit of held bodies, and is answered as any. */
+/* If the database did not answer, the body is read, and the next stages answer.  The limit of held bodies applies. */
 static void
 looked_up(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 {
@@ -306,7 +308,7 @@ known(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 
 /* ---------- the request ---------- */
 
-/* The part of the path after the prefix, as a literal; NULL: the path is not served. */
+/* Returns the part of the path after the prefix, as a literal; NULL: the path is not served. */
 static const char *
 what_of(const char *path)
 {

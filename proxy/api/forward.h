@@ -11,8 +11,8 @@
 #include "http/server.h"
 
 /*
- * Looks up, at the end of a head with a body, whether the database knows the sender (HttpListener.ask_head).  Unknown
- * senders get 401 before their body is read.
+ * Looks up whether the database knows the sender, at the end of the head of a request with a body
+ * (HttpListener.ask_head).  Unknown senders get 401 before their body is read.
  */
 extern HeadQuestion *forward_ask_head(struct ClientCertificate *peer, const char *authorization, HeadVerdict *verdict,
 									  void (*told) (void *state, HeadVerdict verdict), void *state);

@@ -12,7 +12,7 @@
 
 #define GATHERED_FRAMES 64
 
-/* Zeroed: empty. */
+/* Frames to send together.  Zeroed memory is an empty list. */
 typedef struct Gathered
 {
 	Frame	   *frames[GATHERED_FRAMES];
@@ -20,10 +20,12 @@ typedef struct Gathered
 	size_t		size;
 } Gathered;
 
-/* Holds the frame; false when no more should be added. */
+/* Adds a frame and a reference to it; returns false when no more frames should be added. */
 extern bool gathered_add(Gathered *gathered, Frame *frame);
 
-/* Joins all frames into one that the caller owns.  At least one frame must have been added. */
+/*
+ * Joins all frames, at least one, into one that the caller owns.  The list is then used up: zero it for further frames.
+ */
 extern Frame *gathered_join(Gathered *gathered);
 
 #endif							/* GATHERED_H */

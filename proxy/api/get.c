@@ -14,7 +14,7 @@
 #include "api/list_items.h"
 #include "api/reply.h"
 
-#define COLUMN_VERSION 5		/* of api_read_object(): version, metadata, document */
+#define COLUMN_VERSION 5		/* first of the columns version, metadata, document of api_read_object() */
 
 static const PgError read_costly = {"54000", "an object takes more memory or work than its size allows", NULL};
 

@@ -3,11 +3,11 @@
  * health.c
  *	  /livez, /readyz, /healthz and /metrics.
  *
- * Texts and codes are those of kube-apiserver.  livez and healthz check only
- * the process, because a restart of the process does not bring a database
+ * Texts and codes are the same as kube-apiserver's.  livez and healthz check
+ * only the process, because a restart of the process does not bring a database
  * back.  readyz fails when the database has been away for some seconds, and
- * from the first SIGTERM on.  The log states why a check fails; only the path
- * of a single check states it to the caller.
+ * from the first SIGTERM on.  The log says why a check fails.  The caller is
+ * told the reason only at the path of a single check.
  *
  *-------------------------------------------------------------------------
  */

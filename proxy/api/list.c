@@ -11,8 +11,9 @@
  * An export may take long: each of its pieces has the time of a request.
  * http.c cuts clients that do not read.
  *
- * The pieces of a deletecollection are steps without a body.  Its answer is
- * that of the last step, or of the first one that failed.
+ * The pieces of a deletecollection are steps without a body.  The answer of
+ * the deletecollection is the answer of the last step, or of the first step
+ * that failed.
  *
  *-------------------------------------------------------------------------
  */
@@ -27,16 +28,16 @@
 #include "api/list_items.h"
 #include "api/reply.h"
 
-#define ENCODING_BYTES ((size_t) 256 * 1024)	/* memory of a compressor */
+#define ENCODING_BYTES ((size_t) 256 * 1024)	/* memory that an Encoding takes */
 #define COLUMN_CODE 0
 #define COLUMN_CURSOR 5
 #define SEND_BYTES ((size_t) 256 * 1024)
-#define SPLICED_BYTES 1048576	/* of the objects of a piece whose stored texts are copied */
-#define PARSED_BYTES 262144		/* of one whose objects are parsed: other clients wait meanwhile */
+#define SPLICED_BYTES 1048576	/* bytes of the objects of a piece when their stored texts are copied */
+#define PARSED_BYTES 262144		/* bytes of them when they must be parsed: other clients wait meanwhile */
 
 /* ---------- pieces ---------- */
 
-/* Updates the held room: pieces that are here or under way. */
+/* Updates the room that the list holds: for the pieces that have arrived and for the call in flight. */
 static void
 pieces_hold(Pieces *pieces)
 {
@@ -89,7 +90,7 @@ add_bool(PgCall *call, bool value)
 	pg_add_int4(call, value ? 1 : 0);
 }
 
-/* Adds the parameters of api_read_list() but the cursor. */
+/* Adds the parameters of api_read_list() except the cursor. */
 static void
 query_add(PgCall *call, const ListQuery *query)
 {
@@ -117,7 +118,7 @@ query_add(PgCall *call, const ListQuery *query)
 	pg_add_int8(call, options->version);
 	add_bool(call, continued ? options->continue_version < 0 : options->match == VERSION_MOST_RECENT);
 	add_bool(call, continued);
-	/* A continue token leads only into the namespace of its request. */
+	/* A continue token is valid only for the namespace of its request. */
 	pg_add_text(call, query->namespace_name[0] != '\0' ? query->namespace_name :
 				options->continue_namespace != NULL ? options->continue_namespace : "");
 	pg_add_text(call, continued ? options->continue_name : "");
@@ -182,7 +183,7 @@ pieces_take(Pieces *pieces)
 	pieces->ready = NULL;
 	pieces->taken = result != NULL ? piece_room(result, query_form(pieces->query)) : 0;
 	pieces_hold(pieces);
-	/* Without room the next piece is not fetched ahead, but only when there is nothing to send. */
+	/* Without room, the next piece is fetched only when nothing is left to send. */
 	if (result == NULL || pieces->statement == PG_DELETE_COLLECTION ||
 		answer_room_has(pieces->holding.user, answer_room_expected(PG_PIECE_BYTES), true))
 		pieces_fetch(pieces);
@@ -265,7 +266,7 @@ typedef struct List
 	PieceSending sending;
 	Encoding   *encoding;		/* NULL: none */
 	bool		begun;			/* the head of a chunked answer was sent */
-	uint64_t	patience;		/* of an export: how long it waits for a piece, in milliseconds; else 0 */
+	uint64_t	patience;		/* for an export, how long it waits for a piece, in milliseconds; else 0 */
 } List;
 
 static void list_advance(List *list);
@@ -279,7 +280,7 @@ list_abort(List *list, const char *why)
 	http_abort(list->exchange->http);
 }
 
-/* The deadline of an export counts only the time of the database, and starts again for each piece. */
+/* Starts or stops the deadline of an export: it counts only waits for the database, and starts anew for each piece. */
 static void
 list_set_clock(List *list)
 {
@@ -293,12 +294,12 @@ list_set_clock(List *list)
 		loop_timer_start(deadline, list->patience, deadline->fire, deadline->state);
 }
 
-/* A piece on its way through the encoding. */
+/* A piece that is being encoded. */
 typedef struct EncodingJob
 {
 	OffloadJob	job;
 	List	   *list;			/* not used by the thread */
-	PieceSending sending;		/* these two belong to the list and are lent to the job */
+	PieceSending sending;		/* sending and encoding are the list's; the job has them while it runs */
 	Encoding   *encoding;
 	JsonText	bytes;
 	bool		last;
@@ -448,7 +449,7 @@ list_arrived(void *state)
 		PgResult   *result = list->pieces.ready;
 		const PgError *error;
 
-		/* http.c counts the answer itself; this counts the result that holds the body. */
+		/* http.c counts the bytes of the answer; this counts the result, which also holds the body. */
 		list->pieces.taken = pg_result_bytes(result);
 		list->pieces.ready = NULL;
 		reply.body = piece_bytes(result, &exchange->arena, query_form(list->pieces.query), &error);
@@ -531,7 +532,9 @@ list_time_left(void *state)
 	return list->patience > 0 ? list->patience : exchange_time_left(list->exchange);
 }
 
-/* A list without a version must show every write answered before; only the primary has all of them. */
+/*
+ * Whether the list names a version.  Without one it must show every write answered before, which only the primary has.
+ */
 static bool
 names_version(const Route *route)
 {

@@ -4,9 +4,9 @@
  *	  The bytes of a piece of a list.
  *
  * The first row has the envelope of stored items: transform, apiVersion, kind,
- * and whether the items are events, or whether items precede them.  The rows
- * behind it have a version, the metadata, and the body as it is stored: mostly
- * packed, so that the database sends a quarter of the bytes.
+ * whether the items are events, and whether items precede this piece.  Each
+ * further row has a version, the metadata, and the body as it is stored:
+ * mostly packed, so that the database sends a quarter of the bytes.
  *
  *-------------------------------------------------------------------------
  */
@@ -23,7 +23,7 @@
 #define COLUMN_BODY 4
 #define COLUMN_CURSOR 5
 #define COLUMN_ENVELOPE 6
-#define COLUMN_TOKEN 6			/* of a list that the proxy has planned */
+#define COLUMN_TOKEN 6			/* first column of the transform, in a list that the proxy has planned */
 #define COLUMN_VERSION 7
 #define COLUMN_METADATA 8
 #define COLUMN_DOCUMENT 9
@@ -33,7 +33,8 @@
 const PgError piece_unknown = {"XX000", "a piece of the list has another form than this proxy expects", NULL};
 
 #define ENVELOPE_WORDS 4
-#define ENVELOPE_BYTES 128		/* at most, of an item without its texts and the words: names, version, separator */
+#define ENVELOPE_BYTES 128		/* limit of the bytes that an item has beside its texts: member names, version,
+								 * separator */
 
 typedef struct Envelope
 {
@@ -72,7 +73,7 @@ envelope_read(Arena *arena, JsonText text, Envelope *envelope)
 	return render_splices(&envelope->transform);
 }
 
-/* The sum of the lengths of all values that become bytes. */
+/* Returns the sum of the lengths of all values of a piece that become bytes of the answer. */
 static size_t
 texts_length(const PgResult *piece, bool planned)
 {
@@ -92,13 +93,13 @@ texts_length(const PgResult *piece, bool planned)
 size_t
 piece_room(const PgResult *piece, const ListForm *form)
 {
-	/* Indented items, and rows of a table beside their objects, are larger than what they are made of. */
+	/* Indented items, and rows of a table, are larger than the stored texts. */
 	size_t		times = form != NULL && !render_splices(&form->form.transform) ? 2 : 1;
 
 	return pg_rows(piece) > 1 ? times * texts_length(piece, form != NULL) : pg_result_bytes(piece);
 }
 
-/* The memory that the largest document needs while it is put into its item. */
+/* Allocates memory for unpacking the largest document of a piece. */
 static char *
 document_room(const PgResult *piece)
 {
@@ -134,7 +135,7 @@ put_item(StrBuf *buf, const Envelope *envelope, const PgResult *piece, size_t ro
 	return true;
 }
 
-/* Puts all rows of a piece of stored items; false when one of them is damaged. */
+/* Appends the items of all rows of a piece; false when a row is damaged. */
 static bool
 put_items(StrBuf *buf, const Envelope *envelope, const PgResult *piece)
 {
@@ -186,7 +187,7 @@ render_rows(StrBuf *buf, const PgResult *piece, ListForm *form)
 	return outcome;
 }
 
-/* The first row is a reply, the last row has the cursor or what stands behind the items. */
+/* Appends the items of a piece.  The first row is a reply; the last row has the cursor or the end of the list. */
 static ReadOutcome
 render_piece(StrBuf *buf, const PgResult *piece, ListForm *form)
 {

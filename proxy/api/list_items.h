@@ -3,12 +3,12 @@
  * list_items.h
  *	  The bytes of a piece of a list.
  *
- * The extension plans a list, or, where the proxy decides, the proxy does.
+ * In the variant c the extension plans a list, in the variant sql the proxy.
  *
- * A piece is the result of one call.  Its items come as they are stored, or
- * rendered: the extension renders what must be parsed (tables, indented
- * lists).  The proxy puts stored items together, with the engine that the
- * extension has, too: a backend would copy each item twice more.
+ * A piece is the result of one call.  Its items are rendered, or as they are
+ * stored: the extension renders items that must be parsed (tables, indented
+ * lists).  The proxy joins stored items with the engine, which the extension
+ * also has: if a backend did that, it would copy each item twice more.
  *
  *-------------------------------------------------------------------------
  */
@@ -22,21 +22,21 @@
 typedef struct ListForm
 {
 	ReadForm	form;
-	bool		events;			/* each item is the frame of an ADDED event; nothing stands around them */
-	bool		follows;		/* items precede those of the next piece */
+	bool		events;			/* each item is the frame of an ADDED event, and the list has no head and no end */
+	bool		follows;		/* the next piece is not the first with items */
 } ListForm;
 
 /*
- * The bytes of a piece: its rows, concatenated.  They are in the result, or in the arena if the piece has several rows.
- * bytes is NULL with *error when the piece is not of the form that this proxy knows, or cannot be rendered.  form NULL:
- * the extension has planned the list.  The pieces of a list come in their order.
+ * Returns the bytes of a piece: its rows, concatenated.  They are in the result, or in the arena if the piece has
+ * several rows.  bytes is NULL, with *error, when this proxy does not know the form of the piece or cannot render it.
+ * form NULL: the extension has planned the list.  The pieces of a list must be passed in their order.
  */
 extern JsonText piece_bytes(const PgResult *piece, Arena *arena, ListForm *form, const PgError **error);
 
-/* The error of a piece of another form. */
+/* The error of a piece whose form this proxy does not know. */
 extern const PgError piece_unknown;
 
-/* How many bytes the piece takes from then on. */
+/* Returns how many bytes of memory the piece takes after piece_bytes(). */
 extern size_t piece_room(const PgResult *piece, const ListForm *form);
 
 #endif							/* LIST_ITEMS_H */

@@ -5,21 +5,21 @@
  *
  * Every worker and the upkeep process watch the namespaces.  Before a create,
  * the worker must know two things: the watch says that the namespace is
- * active, and the store assigns the objects of that name to that namespace
- * (sql/store/namespaces.sql).  When the two do not agree, the proxy settles
+ * active, and the store assigns objects in a namespace of that name to the
+ * same uid (sql/store/namespaces.sql).  When the two differ, the proxy settles
  * the namespace: it reads the store's row, asks kube-apiserver for that one
- * namespace, and notes the answer in the store.  When the row's namespace is
- * dead, the proxy sweeps its objects and begins again.  Each namespace has one
- * settling at a time; an event of the watch meanwhile starts the settling
- * over.
+ * namespace, and notes the answer in the store.  When the namespace of the row
+ * is dead, the proxy sweeps (deletes) its objects and begins again.  A
+ * namespace has at most one settling at a time.  When the watch reports an
+ * event of the namespace meanwhile, the settling starts over.
  *
  * The upkeep process settles namespaces without a waiting request: those that
  * are new, changed or deleted, and once a minute every difference between the
  * store and the cluster.
  *
  * The proxy concludes nothing from an empty list or from an error answer.  It
- * notes nothing in the store unless the kube-apiserver belongs to this
- * cluster, by the uid of kube-system.
+ * notes nothing in the store unless the uid of kube-system says that the
+ * kube-apiserver belongs to this cluster.
  *
  *-------------------------------------------------------------------------
  */
@@ -44,7 +44,7 @@
 /* How long a create waits for the watch to report its namespace before the proxy asks kube-apiserver. */
 #define GRACE_MS 50
 
-/* How long a request waits for the answer. */
+/* How long a request waits for kube-apiserver's answer. */
 #define PATIENCE_MS 10000
 
 #define STORE_TIMEOUT_MS 30000
@@ -70,20 +70,20 @@ typedef enum Trust
 {
 	TRUST_UNKNOWN,
 	TRUSTED,
-	UNTRUSTED					/* its namespaces are enforced, but not noted in the store */
+	UNTRUSTED					/* creates need a namespace there, but the store is not changed */
 } Trust;
 
 typedef struct Namespace Namespace;
 typedef struct Waiter Waiter;
 
-/* An exchange that waits; in its arena. */
+/* An exchange that waits for its namespace; in the arena of the exchange. */
 struct Waiter
 {
 	Exchange   *exchange;
 	Namespace  *namespace;
 	void		(*then) (Exchange *exchange);
 	bool		anyway;			/* continues even if the lookup fails */
-	bool		fresh;			/* needs kube-apiserver's answer in a round that begins later */
+	bool		fresh;			/* needs an answer of kube-apiserver to a question that was sent after the wait began */
 	unsigned	round;
 	LoopTimer	patience;
 	Waiter	   *previous;
@@ -92,22 +92,22 @@ struct Waiter
 
 struct Namespace
 {
-	Namespace  *next;			/* in its bucket */
+	Namespace  *next;			/* next namespace in the same bucket */
 	char	   *uid;			/* last reported by kube-apiserver; NULL: the namespace does not exist */
 	bool		terminating;
 	char	   *stored;			/* uid that the store has as active; NULL when unknown */
-	unsigned	list;			/* number of the last list that had it */
+	unsigned	list;			/* number of the last list that had the namespace */
 	Waiter	   *waiters;
 	LoopTimer	grace;
 
 	/* State of the settling. */
 	bool		settling;
-	bool		background;		/* no request waited when it began */
-	bool		wanted;			/* in the queue for a settling */
-	bool		stale;			/* the watch reported a change meanwhile */
+	bool		background;		/* no request waited when the settling began */
+	bool		wanted;			/* in the queue for settlings */
+	bool		stale;			/* the watch reported a change during the settling */
 	unsigned	round;			/* counts all rounds */
 	int			rounds;			/* rounds of this settling */
-	char	   *old_uid;		/* of the store's row; "" for no row */
+	char	   *old_uid;		/* uid in the store's row; "" when there is no row */
 	bool		old_dead;		/* the row's namespace is dead */
 	int64_t		created;		/* creation time of the namespace that kube-apiserver returned */
 	Namespace  *next_wanted;
@@ -172,7 +172,7 @@ same_text(const char *a, const char *b)
 	return a != NULL && b != NULL && strcmp(a, b) == 0;
 }
 
-/* Frees a namespace that does not exist and that nothing refers to. */
+/* Frees a namespace that does not exist, unless something refers to it. */
 static void
 namespace_release(Namespace *namespace)
 {
@@ -267,8 +267,8 @@ tell(Exchange *exchange, const Namespace *namespace)
 }
 
 /*
- * Whether the exchange can continue without a lookup.  That holds even during a settling, because the store checks the
- * uid again under the lane's lock.
+ * Whether an exchange can continue without a lookup.  It may continue even during a settling, because the store checks
+ * the uid again under the lane's lock.
  */
 static bool
 is_known(const Namespace *namespace)
@@ -335,7 +335,7 @@ settle_done(Namespace *namespace)
 	settle_pump();
 }
 
-/* Waiting requests may try again; otherwise the next reconciliation does. */
+/* Ends a settling that failed.  Waiting requests are answered and may try again; else the next reconciliation tries. */
 static void
 settle_failed(Namespace *namespace, const char *why)
 {
@@ -456,7 +456,7 @@ read_created(const json_t *document, int64_t *created)
 	return text != NULL && parse_time((JsonText) {text, strlen(text)}, created);
 }
 
-/* kube-apiserver gave no answer that helps. */
+/* kube-apiserver's answer says nothing about the namespace. */
 static void
 settle_unanswered(Namespace *namespace, int status, const char *why)
 {
@@ -505,7 +505,7 @@ settle_found(void *state, int status, const json_t *document, const char *why)
 	}
 }
 
-/* The name is a DNS label and needs no escaping. */
+/* Asks kube-apiserver for the namespace.  The name is a DNS label, so the path needs no escaping. */
 static void
 settle_look(Namespace *namespace)
 {
@@ -785,7 +785,7 @@ reconcile_read(void *state, PgOutcome outcome, PgResult *result, const PgError *
 				settle_want(namespace);
 		}
 	}
-	/* Workers reconcile only once: they look up anything else on demand. */
+	/* Workers reconcile only once; later they look up a namespace when a request needs it. */
 	if (outcome != PG_OK || settles_all)
 		loop_timer_start(&reconcile_timer, outcome == PG_OK ? RECONCILE_MS : RECONCILE_AGAIN_MS, reconcile, NULL);
 }

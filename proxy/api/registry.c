@@ -3,11 +3,12 @@
  * registry.c
  *	  The served types, and the discovery and OpenAPI documents.
  *
- * A reading is two calls.  Its generation is one that was seen before the
- * calls, so that a change in between leads to another reading.
+ * A reading is made by two calls.  It gets the generation that was known
+ * before the calls, so that a change during the calls leads to another
+ * reading.
  *
- * Watches keep the types of their reading for their metrics.  Only answers
- * keep the documents, which are large.
+ * A watch keeps the types of its reading, for its metrics.  Only answers keep
+ * the documents, which are large.
  *
  * Reference: k8s-conformance DISC-01 to DISC-18, OAPI-01 to OAPI-20, NEG-01.
  *
@@ -28,11 +29,11 @@
 #include "engine/api/accept.h"
 
 #define READ_TIMEOUT_MS 30000
-#define ASK_TIMEOUT_MS 5000		/* for the generation; after that the last reading is used */
+#define ASK_TIMEOUT_MS 5000		/* time limit of the question for the generation; then the last reading is used */
 #define YEAR_SECONDS (365 * 24 * 3600)
 #define YAML_TYPE "application/yaml"
-#define COLUMN_DEFINITION 8		/* of api_registry(): its id, the definition, the type's id */
-#define COLUMN_MAPPING 11		/* its id, the mapping, whether summaries are filled in, the cluster's id */
+#define COLUMN_DEFINITION 8		/* of api_registry(): id of the definition, the definition, id of the type */
+#define COLUMN_MAPPING 11		/* id of the mapping, the mapping, whether to fill in summaries, id of the cluster */
 
 /* The forms of a document. */
 typedef enum DocumentForm
@@ -49,8 +50,8 @@ typedef struct Document
 	const char *content_type;
 	const char *etag;
 	bool		discovery;		/* also offered as YAML and indented */
-	size_t		row;			/* keeps the first row of a path first */
-	JsonText	forms[FORMS];	/* all but the first are made on first use; in the arena */
+	size_t		row;			/* sorts documents of one path by their rows */
+	JsonText	forms[FORMS];	/* the forms after the first are made on first use, in the arena */
 	JsonText	compressed[FORMS];
 } Document;
 
@@ -61,7 +62,7 @@ typedef struct Documents
 	Arena		arena;
 	Document   *entries;		/* by path, then row */
 	size_t		count;
-	PgResult   *rows;			/* holds the bodies; NULL: the arena does */
+	PgResult   *rows;			/* has the bodies; NULL: the arena has them */
 } Documents;
 
 struct Registry
@@ -72,7 +73,7 @@ struct Registry
 	size_t		type_count;
 };
 
-/* A request that waits for the answer to a question; in the arena of its exchange. */
+/* A request that waits until the database has told the generation; in the arena of its exchange. */
 typedef struct Waiting
 {
 	Exchange   *exchange;
@@ -82,20 +83,20 @@ typedef struct Waiting
 
 static Registry *current;
 static Documents *current_documents;
-static int64_t known_generation = -1;	/* of current */
+static int64_t known_generation = -1;	/* generation of current */
 static int64_t wanted_generation;
-static Registry *reading;		/* in progress; NULL when there is none */
+static Registry *reading;		/* the reading in progress; NULL when there is none */
 static int64_t reading_generation;
-static PgVariant known_variant; /* of current */
+static PgVariant known_variant; /* variant of the database that current is from */
 static PgVariant reading_variant;
 static bool without_documents;
 static void (*run_first_read) (void);
 
-static Waiting *waiting;		/* for the answer to the question under way */
-static Waiting *arriving;		/* for the next question, because these arrived after the one under way was sent */
+static Waiting *waiting;		/* requests that wait for the answer to the question in flight */
+static Waiting *arriving;		/* requests that arrived after that question was sent; they need the next one */
 static bool asking;
-static bool awaiting_reading;	/* the answer was a newer generation, */
-static int64_t asked_generation;	/* this one */
+static bool awaiting_reading;	/* the answer was a newer generation, which is being read */
+static int64_t asked_generation;	/* the generation in the answer */
 
 static void read_types_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error);
 static void read_documents_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error);
@@ -148,7 +149,7 @@ documents_release(void *state)
 	free(documents);
 }
 
-/* A copy of a text column. */
+/* Returns a copy of a text column, in the arena. */
 static const char *
 keep(Arena *arena, const PgResult *result, size_t row, int column)
 {
@@ -158,8 +159,8 @@ keep(Arena *arena, const PgResult *result, size_t row, int column)
 }
 
 /*
- * Reads the definition and mapping with which the proxy decides about requests of a type.  NULL, with a line in the
- * log, when one of them is damaged: then the other types are served.
+ * Reads the definition and mapping of a type (variant sql).  NULL, with a line in the log, when one of them is damaged:
+ * then requests of this type fail, and the other types are served.
  */
 static const Served *
 read_served(Arena *arena, const PgResult *result, size_t row, const RegistryType *type)
@@ -261,7 +262,7 @@ documents_new(PgResult *rows, size_t count)
 	return documents;
 }
 
-/* What is left to do for the entry of a document whose path, type, hash and body are known. */
+/* Fills in the members of a document that follow from its path, type, hash and body. */
 static void
 document_complete(Documents *documents, size_t row)
 {
@@ -275,7 +276,7 @@ document_complete(Documents *documents, size_t row)
 		document->etag = arena_printf(&documents->arena, "\"%s\"", document->etag);
 }
 
-/* The documents of the types that were read, made here. */
+/* Makes the documents of the types that were read (variant sql). */
 static Documents *
 documents_made(void)
 {
@@ -303,7 +304,7 @@ documents_made(void)
 	return documents;
 }
 
-/* The reading is complete, and takes the place of the last one. */
+/* The reading is complete and replaces the last one. */
 static void
 reading_done(Documents *documents)
 {
@@ -433,7 +434,7 @@ registry_served(const Registry *registry, int lane, JsonText version)
 	return NULL;
 }
 
-/* The documents of a path, the default one first; NULL when the path has none. */
+/* Returns the documents of a path, the default one first; NULL when the path has none. */
 static Document *
 find_documents(const char *path, size_t *count)
 {
@@ -504,8 +505,8 @@ question_done(void)
 }
 
 /*
- * A reading succeeded or failed.  A reading that was already under way when the question was answered may be too old;
- * another reading follows it.
+ * A reading has succeeded or failed.  A reading that had begun before the question was answered may be too old; then
+ * another reading follows.
  */
 static void
 question_reading_ended(void)
@@ -558,7 +559,7 @@ registry_refresh(Exchange *exchange)
 
 /* ---------- negotiation ---------- */
 
-/* A media type with the parameters that distinguish media types; empty when absent. */
+/* A media type with the parameters by which the documents differ; an absent parameter is empty. */
 typedef struct MediaClause
 {
 	JsonText	type;			/* without parameters */
@@ -577,7 +578,7 @@ unquoted(JsonText text)
 	return text;
 }
 
-/* Takes the next clause of a header, or a media type alone; false at the end. */
+/* Reads the next clause of an Accept header, or a single media type; false at the end. */
 static bool
 take_media_clause(JsonText *rest, MediaClause *media)
 {
@@ -642,7 +643,7 @@ clause_accepts(const MediaClause *clause, const Document *document, bool is_defa
 	return *yaml || same_type(clause->type, offered.type);
 }
 
-/* Selects the document of a path that fits an Accept header best, perhaps as YAML; NULL when none fits. */
+/* Returns the document of a path that fits an Accept header best; *yaml: to be sent as YAML.  NULL when none fits. */
 static Document *
 fitting_document(Document *documents, size_t count, const char *accept, bool *yaml)
 {
@@ -672,7 +673,7 @@ fitting_document(Document *documents, size_t count, const char *accept, bool *ya
 	return best;
 }
 
-/* If-None-Match: a list of entity tags, or *. */
+/* Whether the value of If-None-Match, a list of entity tags or *, matches the tag. */
 static bool
 etag_matches(const char *header, const char *etag)
 {
@@ -703,7 +704,7 @@ registry_answer_unknown(Exchange *exchange)
 				 &details);
 }
 
-/* Whether the request has the hash of an index entry and the document still has that hash (OAPI-02). */
+/* Whether the query has a hash, from an entry of the index, that the document still has (OAPI-02). */
 static bool
 hash_matches(const Exchange *exchange, const Document *document)
 {
@@ -713,7 +714,7 @@ hash_matches(const Exchange *exchange, const Document *document)
 		json_text_compare(*hash, unquoted((JsonText) {document->etag, strlen(document->etag)})) == 0;
 }
 
-/* The body in the requested form; each form is made once. */
+/* Returns the body in the requested form, which is made once. */
 static JsonText
 document_form(Document *document, DocumentForm form, bool gzip)
 {

@@ -3,10 +3,10 @@
  * registry.h
  *	  The served types, and the discovery and OpenAPI documents.
  *
- * The proxy reads the registry from the extension at the start and whenever
+ * The proxy reads the registry from the database at the start and whenever
  * api_poll reports another generation, and keeps it while the database is
- * away.  A reading is immutable and reference-counted: an answer keeps the
- * reading that it began with.
+ * away.  A reading is immutable and reference-counted: a request keeps the
+ * reading with which it began.
  *
  * A type that is missing in a reading may have been registered a moment ago.
  * Before the proxy answers 404 it asks the database for the generation.  One
@@ -29,58 +29,63 @@ typedef struct RegistryType
 	const char *resource;
 	const char *kind;
 	bool		namespaced;
-	bool		status;			/* has the subresource */
-	const char *deprecation;	/* warning to users of the version; NULL when it is not deprecated */
+	bool		status;			/* has the subresource status */
+	const char *deprecation;	/* warning to users of the version; NULL when the version is not deprecated */
 	const Served *served;		/* NULL in the variant in C, and for a type whose definition is damaged */
 } RegistryType;
 
 struct Exchange;
 struct Route;
 
-/* Takes the generation that api_poll returned; starts a reading when the last reading has another generation. */
+/* Call with the generation that api_poll returned: starts a reading when the last reading has another generation. */
 extern void registry_generation(int64_t generation);
 
-/* NULL before the first successful reading; registry_release() ends the reference. */
+/*
+ * Return a reference to the last reading (NULL before the first successful one), and another reference to a reading.
+ * registry_release() ends a reference.
+ */
 extern Registry *registry_acquire(void);
-extern Registry *registry_hold(Registry *registry); /* another reference */
+extern Registry *registry_hold(Registry *registry);
 extern void registry_release(Registry *registry);
+
+/* Whether a reading has succeeded. */
 extern bool registry_known(void);
 
-/* The function is called once, when the first reading has succeeded. */
+/* Sets a function that is called once, when the first reading has succeeded. */
 extern void registry_on_first_reading(void (*read) (void));
 
 /* Whether the last reading has the resource or the document.  True before the first reading: then the answer is 503. */
 extern bool registry_serves(const struct Route *route);
 
 /*
- * The last reading is not true any more, whatever its generation: some settings of a type change without a new one.
- * The next answer of the database about the generation starts a reading.
+ * Call when the last reading has proved wrong: some settings of a type change without a new generation.  The next
+ * answer of the database about the generation starts a reading, whatever the generation is.
  */
 extern void registry_distrust(void);
 
 /*
- * Calls exchange_next() when there is a reading at least as new as this call, or when none can be had; never before
- * this function returns.  Until then the registry holds the exchange.
+ * Calls exchange_next() when there is a reading at least as new as this call, or when the database gives none; never
+ * before this function returns.  Until then the registry holds the exchange.
  */
 extern void registry_refresh(struct Exchange *exchange);
 
-/* All types of a reading. */
+/* Returns all types of a reading, an array of *count elements. */
 extern const RegistryType *registry_types(const Registry *registry, size_t *count);
 
-/* NULL when not served; *version_known tells whether group and version are served. */
+/* Returns a type; NULL when it is not served.  *version_known: whether the group serves anything in the version. */
 extern const RegistryType *registry_find(const Registry *registry, const char *group, const char *version,
 										 const char *resource, bool *version_known);
 
-/* The definition of a version of a lane's type; NULL as RegistryType.served is.  registry may be NULL. */
+/* Returns RegistryType.served of a version of a lane's type; NULL also when the type or registry is missing. */
 extern const Served *registry_served(const Registry *registry, int lane, JsonText version);
 
-/* The documents are not needed in this process. */
+/* Call before the first reading in a process that needs no documents: they are not read. */
 extern void registry_without_documents(void);
 
 /* Answers a GET or HEAD of a document: 200, 304, 404 or 406, or 503 before the first reading. */
 extern void registry_answer(struct Exchange *exchange);
 
-/* The answer to every request before the first reading (DISC-15). */
+/* Answers 503, as every request before the first reading is answered (DISC-15). */
 extern void registry_answer_unknown(struct Exchange *exchange);
 
 #endif							/* REGISTRY_H */

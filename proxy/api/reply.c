@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * reply.c
- *	  Answers: replies of the extension's functions and Status objects of our own.
+ *	  Answers: replies of the extension's functions and Status objects of the proxy.
  *
  * An SQL error is a fault of the proxy, the extension or the database, never
  * of the client: the extension answers a client's mistakes with a reply.  The
  * text of the error goes to the log; the client gets the SQLSTATE.  The
- * exception is 54000: the client's request takes more than its budget, which
+ * exception is 54000: the request takes more memory or work than it may, which
  * may show only after the first piece of the answer.
  *
  *-------------------------------------------------------------------------
@@ -19,9 +19,9 @@
 #include "base/allocate.h"
 #include "engine/api/request.h"
 
-#define WARNING_TOTAL 4096		/* code points of all warnings together; above this, each is cut */
+#define WARNING_TOTAL 4096		/* code points; when all warnings together have more, each is cut */
 #define WARNING_CUT 256
-#define WARNING_LIMIT 64		/* headers */
+#define WARNING_LIMIT 64		/* largest number of warning headers */
 
 typedef struct SqlStatus
 {
@@ -32,7 +32,7 @@ typedef struct SqlStatus
 	int			retry_after;
 } SqlStatus;
 
-/* The first entry that matches is used. */
+/* Answers to SQL errors.  The first entry that matches is used. */
 static const SqlStatus sql_statuses[] = {
 	{"KR410", 410, "Expired", "The resourceVersion for the provided list is too old.", 0},
 	{"40", 503, "ServiceUnavailable", "the database could not complete the operation, please try again", 1},
@@ -61,7 +61,7 @@ sql_status(const PgError *error)
 	return status;
 }
 
-/* The entry of an error, with its message and details; texts that are not in the entry are in the arena. */
+/* Returns the entry of an error, and the message and details of the Status; new texts are in the arena. */
 static const SqlStatus *
 explain(Arena *arena, const PgError *error, const char **message, StatusDetails *details)
 {
@@ -126,7 +126,7 @@ count_runes(JsonText text)
 	return count;
 }
 
-/* WARN-01: 299 - "text", quoted, without control characters, at most limit code points of the text. */
+/* Returns 299 - "text" (WARN-01), with at most limit code points of the text, quoted, without control characters. */
 static char *
 warning_value(Arena *arena, JsonText text, size_t limit)
 {
@@ -180,7 +180,7 @@ append_gzip(HttpHeader *headers, size_t *count)
 	headers[(*count)++] = (HttpHeader) {"vary", "Accept-Encoding"};
 }
 
-/* The headers of a reply, in the exchange's arena; sets *count. */
+/* Returns the headers of a reply, in the exchange's arena; sets *count. */
 static HttpHeader *
 reply_headers(Exchange *exchange, const Reply *reply, size_t *count)
 {
@@ -278,7 +278,9 @@ reply_indented(Arena *arena, JsonText body)
 	return (JsonText) {buf.bytes, buf.len};
 }
 
-/* REQ-11: only reads, and exports, which have no verb of the API. */
+/*
+ * Whether the answer may be compressed (REQ-11): only answers to reads and to exports, which have no verb of the API.
+ */
 static bool
 wants_gzip(const Exchange *exchange, int code)
 {
@@ -368,7 +370,7 @@ send_encoded(Exchange *exchange, const Reply *given, bool yaml, bool indent, boo
 	Reply		reply = *given;
 	ReplyJob   *job;
 
-	/* Only reads get 429 here: a write has been done, and the client must not send it again. */
+	/* Only reads get 429 here: a write was executed, and the client must not send it again. */
 	if (!at_once && !offload_has_room() && strcmp(exchange->route->method, "GET") == 0)
 	{
 		reply_too_many_requests(exchange);

@@ -3,8 +3,8 @@
  * reply.h
  *	  Answers: replies of the extension's functions and Status objects of the proxy.
  *
- * Every answer to an exchange goes through here (or through
- * reply_stream_begin), so that it is counted once and its deadline stops.
+ * Every answer to an exchange is sent by this file, so that each answer is
+ * counted once and its deadline stops.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,8 +21,8 @@ typedef struct Reply
 	int			code;
 	const char *content_type;
 	bool		gzip;			/* the body is compressed */
-	int			retry_after;	/* 0 for none */
-	const char *allow;			/* methods, of a 405; NULL for none */
+	int			retry_after;	/* seconds; 0: no header Retry-After */
+	const char *allow;			/* allowed methods, for a 405; NULL: no header Allow */
 	JsonText   *warnings;
 	size_t		warning_count;
 	JsonText	body;
@@ -40,13 +40,13 @@ extern void reply_send(Exchange *exchange, const Reply *given, PgResult *result)
 /* Whether the client wants a JSON answer of this code indented. */
 extern bool reply_is_pretty(Exchange *exchange, int code);
 
-/* A JSON body, indented. */
+/* Returns a JSON body indented, in the arena. */
 extern JsonText reply_indented(Arena *arena, JsonText body);
 
-/* The encoding of an answer in pieces; NULL when the answer needs none.  Changes the head of the reply accordingly. */
+/* Returns the encoding of an answer in pieces, and changes the head of the reply to it; NULL: sent as it is. */
 extern Encoding *reply_encoding(Exchange *exchange, Reply *reply);
 
-/* Sends the head of a chunked answer. */
+/* Sends the head of a chunked answer.  writable() is called each time that the client has taken what was sent. */
 extern void reply_stream_begin(Exchange *exchange, const Reply *reply, void (*writable) (void *state), void *state);
 
 /* Answers with a Status.  details may be NULL; its retry_after_seconds becomes Retry-After. */
@@ -56,21 +56,22 @@ extern void reply_status(Exchange *exchange, int code, const char *reason, const
 /* Answers 405.  allow: the methods of the path; NULL for paths of kube-apiserver, which does not list them. */
 extern void reply_method_not_allowed(Exchange *exchange, const char *allow);
 
-/* Answers a request whose call gave no result. */
+/* Answers a request whose call gave no result: outcome is not PG_OK; error is set for PG_FAILED. */
 extern void reply_outcome(Exchange *exchange, PgOutcome outcome, const PgError *error);
 
-/* Notes that the call of an exchange has ended.  False: the call gave no result, and the request has been answered. */
+/* Call when the call of an exchange has ended.  False: the call gave no result, and the request has been answered. */
 extern bool reply_call_ended(Exchange *exchange, PgOutcome outcome, const PgError *error);
 
-/* The end of a call whose reply is the answer to the exchange in state. */
+/* The PgDone of a call whose reply is the answer to a request; state is the exchange. */
 extern void reply_with_result(void *state, PgOutcome outcome, PgResult *result, const PgError *error);
 
-/* The Status of a failed call, in the arena; for answers that have begun. */
+/* Returns the Status of a failed call, in the arena, for an answer whose head was sent. */
 extern JsonText reply_failure(Arena *arena, const PgError *error);
 
-/* Whether it would not help to send the writes of a failed batch one by one. */
+/* Whether the failure of a batch is not due to one of its writes: then sending them one by one would not help. */
 extern bool reply_is_transient(PgOutcome outcome, const PgError *error);
 
+/* Answer 429; answer 504; answer with a plain text and Retry-After in seconds (0: none). */
 extern void reply_too_many_requests(Exchange *exchange);
 extern void reply_timeout(Exchange *exchange);
 extern void reply_plain(Exchange *exchange, int code, const char *text, int retry_after);

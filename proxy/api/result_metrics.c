@@ -35,10 +35,10 @@
 /* How often a waiting scrape checks for the reading. */
 #define LOOK_MS 5
 
-/* How long a reading is shown; four intervals if they are longer. */
+/* How long a reading is shown at most; or four intervals, if these are longer. */
 #define MOST_AGE_MS 60000
 
-/* Room for a text: so many bytes for each series on average. */
+/* Room for a text: this many bytes for each series on average. */
 #define SERIES_BYTES 512
 #define TEXT_BYTES ((size_t) config.result_series * SERIES_BYTES)
 
@@ -57,11 +57,11 @@ enum
 
 typedef struct Reading
 {
-	uint64_t	read_at;		/* milliseconds of the monotonic clock */
-	double		read_time;		/* seconds since 1970 */
-	long long	series;			/* all series */
-	long long	cut;			/* series left out of the text */
-	size_t		len;			/* of the text */
+	uint64_t	read_at;		/* time of the reading, milliseconds of the monotonic clock */
+	double		read_time;		/* the same time, seconds since 1970 */
+	long long	series;			/* number of all series */
+	long long	cut;			/* number of series left out of the text */
+	size_t		len;			/* length of the text */
 } Reading;
 
 typedef struct Board
@@ -242,7 +242,7 @@ look(void *state)
 	}
 }
 
-/* Whether this worker asks; then no other worker asks before the interval is over. */
+/* Whether this worker may ask for a reading now.  If so, no other worker asks before the interval is over. */
 static bool
 take_turn(void)
 {
@@ -324,12 +324,12 @@ result_metrics_write(StrBuf *buf)
 		return;
 	}
 	metrics_write_head(buf, "kube_reports_result_series", "gauge",
-					   "Series that policy_report_result and cluster_policy_report_result have together.");
+					   "Number of series of policy_report_result and cluster_policy_report_result.");
 	strbuf_printf(buf, "kube_reports_result_series %lld\n", copy.series);
 	metrics_write_head(buf, "kube_reports_result_series_cut", "gauge",
-					   "How many of them are left out, see --result-metrics-series.");
+					   "Number of these series that are left out, see --result-metrics-series.");
 	strbuf_printf(buf, "kube_reports_result_series_cut %lld\n", copy.cut);
 	metrics_write_head(buf, "kube_reports_result_read_timestamp_seconds", "gauge",
-					   "When they were read from the database.");
+					   "Time when these series were read from the database.");
 	strbuf_printf(buf, "kube_reports_result_read_timestamp_seconds %.3f\n", copy.read_time);
 }

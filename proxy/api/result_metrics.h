@@ -4,10 +4,10 @@
  *	  policy_report_result and cluster_policy_report_result: numbers of results
  *	  for Prometheus.
  *
- * Names, labels and values are those of Policy Reporter's simple mode, so that
- * its dashboards work.  The upkeep process reads them on a scrape, at most
- * once in --result-metrics-interval for the whole proxy.  All workers show the
- * same reading.
+ * Names, labels and values are the same as in Policy Reporter's simple mode,
+ * so that its dashboards work.  The upkeep process reads the numbers when they
+ * are scraped, at most once in --result-metrics-interval for the whole proxy.
+ * All workers show the same reading.
  *
  *-------------------------------------------------------------------------
  */
@@ -19,7 +19,7 @@
 /* Call in the parent before it forks. */
 extern void result_metrics_init(void);
 
-/* Call in the upkeep process after its loop was made: reads when a worker asks. */
+/* The upkeep process calls this when its loop exists: from then on it reads when a worker asks. */
 extern void result_metrics_serve(void);
 
 /* A scrape that waits for a reading; embedded in its owner's struct, zeroed at first. */
@@ -37,7 +37,7 @@ typedef struct ResultScrape
  */
 extern void result_metrics_refresh(ResultScrape *scrape, void (*ready) (void *state), void *state);
 
-/* ready() will not be called. */
+/* Ends the wait of a scrape, if it waits: ready() will not be called. */
 extern void result_metrics_cancel(ResultScrape *scrape);
 
 /*

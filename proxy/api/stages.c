@@ -48,8 +48,8 @@ static void know_namespace(Exchange *exchange);
 static void perform(Exchange *exchange);
 
 /*
- * In order.  Each stage ends with exchange_next(), at once or after a wait, or with an answer.  The end of the request
- * ends any stage; from start_clock on the deadline does so too, with 504.
+ * The stages in their order.  Each stage ends with exchange_next(), at once or after a wait, or with an answer.  A
+ * stage also ends when the request ends, and, from start_clock on, when the deadline passes (504).
  */
 static const Stage stages[] = {
 	{authenticate},				/* waits for a TokenReview */
@@ -107,7 +107,7 @@ answer_forbidden(Exchange *exchange, const AccessAttributes *access, const char 
 				 &details);
 }
 
-/* AUTHZ-12: there is no decision. */
+/* Answers a request that could not be authorized: no decision was reached (AUTHZ-12). */
 static void
 answer_undecided(Exchange *exchange, Decision decision)
 {
@@ -201,7 +201,7 @@ create_authorized(void *state, Decision decision, const char *reason)
 	exchange_next(exchange);
 }
 
-/* AUTHZ-13.  Asks before the write, because the database cannot ask while it writes. */
+/* AUTHZ-13.  The proxy asks before the write, because the database cannot ask kube-apiserver while it writes. */
 static void
 authorize_create(Exchange *exchange)
 {
@@ -268,7 +268,7 @@ answer_apart(Exchange *exchange)
 		exchange_next(exchange);
 }
 
-/* A watch ignores the parameter timeout (W-03). */
+/* Starts the deadline of the request.  A watch ignores the parameter timeout (W-03). */
 static void
 start_clock(Exchange *exchange)
 {
@@ -305,7 +305,7 @@ answer_not_served(Exchange *exchange)
 	reply_status(exchange, 404, "NotFound", "the server could not find the requested resource", &details);
 }
 
-/* For a verb, or none, that the resource or its status never has. */
+/* Answers a request whose method is no verb that the resource or its status has. */
 static void
 answer_not_supported(Exchange *exchange)
 {
@@ -317,7 +317,7 @@ answer_not_supported(Exchange *exchange)
 							  route->resource_name, route->group), &details);
 }
 
-/* Section 6.3.  When the path names nothing that is served, or the verb does not fit, answers and returns false. */
+/* Finds the type (section 6.3).  When the path or the verb is not served, answers and returns false. */
 static bool
 find_type(Exchange *exchange)
 {
@@ -400,8 +400,8 @@ answer_known_namespace(Exchange *exchange)
 }
 
 /*
- * kubectl asks for a namespace when it did not find an object in it, and prints the answer.  Behind the aggregator this
- * path never reaches the proxy.  Without a cluster every valid namespace exists.
+ * Answers a get of a namespace.  kubectl sends it when it did not find an object in the namespace, and prints the
+ * answer.  Behind the aggregator this request never reaches the proxy.  Without a cluster every valid namespace exists.
  */
 static bool
 answer_namespace(Exchange *exchange)
@@ -459,7 +459,7 @@ set_text(Arena *arena, JsonNode *object, const char *key, const char *value)
 		json_set(arena, object, key, json_new_cstring(arena, value));
 }
 
-/* The request of extension/engine/api/request.h. */
+/* Returns the request as the JSON object of extension/engine/api/request.h. */
 static JsonText
 exchange_request_text(Exchange *exchange)
 {

@@ -3,10 +3,11 @@
  * watch.c
  *	  Watches: streams of events.
  *
- * position: the stream has received every event that concerns it up to this
- * version, and none above it.  Events at or below it are never sent again,
- * wherever they come from.  A bookmark is sent only when no event is left to
- * send, and never below a version that the client already knows.
+ * The position of a watch is a version: every event up to it that concerns the
+ * watch was sent, and no event above it.  Events at or below the position are
+ * never sent again, whether the ring or the log has them.  A bookmark is sent
+ * only when no event is left to send, and never with a version below one that
+ * the client already knows.
  *
  * watch_pump() is the only place that sends.  It is called whenever something
  * may have changed and does nothing while a send is under way.
@@ -36,24 +37,24 @@
 
 #define TICK_MS 1000
 #define RETRY_MS 1000
-#define TIMEOUT_LEAST_S 1800	/* when the client sets none */
+#define TIMEOUT_LEAST_S 1800	/* shortest duration of a watch when the client sets none */
 #define TIMEOUT_SPREAD_S 1800
 #define BOOKMARK_LEAST_MS 50000
 #define BOOKMARK_SPREAD_MS 20000
-#define LAST_BOOKMARK_MS 2000	/* before the end */
+#define LAST_BOOKMARK_MS 2000	/* the last bookmark is sent this long before the end */
 #define SHORT_MS 1000			/* client-go lists again after a watch that ends sooner without an event (W-04) */
-#define END_STEP_MS 100			/* at a shutdown watches end step by step, */
-#define ENDS_IN_STEP 20			/* so many at a time, or more when the time is short */
-#define PARTING_MS 30000		/* for a client to read the rest before the connection is cut */
-#define READ_ROWS_FIRST 20		/* of a watch that reads on its own */
+#define END_STEP_MS 100			/* time between two steps of a shutdown, in which watches end */
+#define ENDS_IN_STEP 20			/* watches that end in one step, or more when the time is short */
+#define PARTING_MS 30000		/* time for a client to read the rest before the connection is cut */
+#define READ_ROWS_FIRST 20		/* rows of the first call of a watch that reads on its own */
 #define READ_ROWS_MOST 200
 #define READ_BYTES (256 * 1024) /* target size of an answer */
 #define READ_TIMEOUT_MS 10000
-#define SEND_ROOM ((size_t) 256 * 1024) /* needed before a watch sends */
+#define SEND_ROOM ((size_t) 256 * 1024) /* room for answers that a watch needs before it sends */
 
 typedef struct Watch Watch;
 
-/* The part of the stream before the events; freed when it has been sent. */
+/* The present state, which is sent before the events; freed when it has been sent. */
 typedef struct Initial
 {
 	Pieces		pieces;
@@ -74,24 +75,24 @@ struct Watch
 	int64_t		position;
 	int64_t		sent;			/* the newest version that the client knows */
 	Initial    *initial;
-	Frame	   *sending;		/* one of these two while a send is under way */
+	Frame	   *sending;		/* while a send is in progress: either this frame, or sending_piece */
 	PieceSending sending_piece;
 	Frame	   *parting;		/* an ERROR event to end with */
 	bool		ending;
 	bool		ended;
 	bool		bookmarks;
-	bool		last_bookmark;	/* the bookmark before the end was asked for */
+	bool		last_bookmark;	/* the bookmark before the end was requested */
 	bool		must_read;		/* must read on its own before it may follow */
-	bool		on_standby;		/* the reading under way */
+	bool		on_standby;		/* the standby executes the call in flight */
 	bool		standby_done;	/* the standby has nothing more for this watch */
-	PgCall	   *call;			/* of the reading on its own */
-	AnswerHolding reading;		/* the room for that call and its result */
+	PgCall	   *call;			/* the call with which the watch reads on its own */
+	AnswerHolding reading;		/* room for answers, for that call and its result */
 	Changes    *changes;		/* the result of that call */
 	size_t		next_change;
 	int			rows;
-	int64_t		caught_up;		/* the position after an empty answer; -1: none */
-	bool		roomless;		/* there is an event, but no room for answers */
-	uint64_t	retry_at;		/* after a failure; 0 otherwise */
+	int64_t		caught_up;		/* the position that an empty answer confirmed; -1: none */
+	bool		roomless;		/* an event waits for room for answers */
+	uint64_t	retry_at;		/* after a failure, the time of the next try; else 0 */
 	uint64_t	began_at;
 	uint64_t	ends_at;
 	uint64_t	bookmark_at;
@@ -100,7 +101,7 @@ struct Watch
 static Watch *watches;
 static LoopTimer tick_timer;
 static LoopTimer end_timer;
-static size_t ends_in_step;		/* at a shutdown */
+static size_t ends_in_step;		/* number of watches that end in one step of a shutdown */
 
 static void watch_end(Watch *watch);
 static void watch_pump(Watch *watch);
@@ -137,7 +138,7 @@ matches_labels(const Watch *watch, const EventLabel *labels, size_t count)
 	return watch->labels == NULL || selector_matches(watch->labels, find_label, &list);
 }
 
-/* Section 15.3: the type of an event for this watch; EVENT_TYPE_COUNT when the event does not concern it. */
+/* Returns the type of an event for this watch (section 15.3); EVENT_TYPE_COUNT when the event does not concern it. */
 static EventType
 event_type(const Watch *watch, const Event *event)
 {
@@ -158,8 +159,8 @@ event_type(const Watch *watch, const Event *event)
 }
 
 /*
- * Moves the position past an event; returns the frame to send, or NULL.  An event that concerns the watch but cannot be
- * shown (the watched version is no longer served) ends the stream.
+ * Moves the position past an event; returns the frame to send, or NULL.  An event that concerns the watch but has no
+ * object in its representation (the watched version is no longer served) ends the stream.
  */
 static Frame *
 watch_take(Watch *watch, Event *event)
@@ -236,9 +237,10 @@ watch_expire(Watch *watch, const char *message)
 }
 
 /*
- * The log does not have the position.  The position may have moved past events that do not concern this watch, up to
- * versions that a failed server lost.  The client knows no version above sent, and no event up to the floor concerned
- * this watch: the watch continues at the larger of the two, if that is below the position.
+ * The log does not have the position.  There may be a harmless reason: the position has moved past events that do not
+ * concern this watch, and a failed server has lost these versions.  The client knows no version above sent, and no
+ * event up to the floor concerned this watch.  So the watch continues at the larger of the two, if that is below the
+ * position.
  */
 static void
 watch_lost(Watch *watch, int64_t floor)
@@ -351,7 +353,7 @@ read_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error
 	}
 	else
 	{
-		/* An answer may be cut by its size: only an empty one moves the position to that of the feed. */
+		/* An answer may be cut by its size: only an empty answer moves the position to the position of the feed. */
 		if (watch->changes->count > 0)
 			watch->caught_up = -1;
 		if (watch->changes->size > READ_BYTES)
@@ -380,7 +382,9 @@ watch_read(Watch *watch)
 	pg_send(watch->call, false, READ_TIMEOUT_MS, read_done, watch);
 }
 
-/* The next event that the watch has not handled, from the ring or from its own reading; NULL when there is none yet. */
+/*
+ * Returns the next event that was not handled, from the ring or from the watch's own call; NULL when there is none yet.
+ */
 static Event *
 watch_next_event(Watch *watch)
 {
@@ -580,8 +584,8 @@ follower_bookmark(Follower *follower, int64_t version, Frame *frame)
 	Watch	   *watch = (Watch *) follower;
 
 	/*
-	 * The position may be above the bookmark's version, past events that do not concern this watch.  The bookmark must
-	 * not take the client back below sent.
+	 * The position may be above the bookmark's version, when it has moved past events that do not concern this watch.
+	 * The bookmark must not have a version below sent.
 	 */
 	if (watch->ending || watch->initial != NULL || !follower->following || http_stream_busy(watch->exchange->http) ||
 		watch_next_event(watch) != NULL || watch->sent > version)

@@ -3,7 +3,7 @@
  * watch_start.c
  *	  Where a watch starts, and what it selects.
  *
- * The extension plans a watch, or, where the proxy decides, the proxy does.
+ * In the variant c the extension plans a watch, in the variant sql the proxy.
  *
  *-------------------------------------------------------------------------
  */
@@ -30,7 +30,7 @@ enum
 	COLUMN_TIMEOUT
 };
 
-/* The start of a watch that the extension has planned. */
+/* Reads the start of a watch that the extension has planned. */
 static WatchStart
 start_told(const PgResult *result)
 {
@@ -57,7 +57,7 @@ text_of(const char *string)
 	return (JsonText) {string, strlen(string)};
 }
 
-/* The start of a watch that the proxy has planned. */
+/* Returns the start of a watch that the proxy has planned. */
 static WatchStart
 start_planned(Exchange *exchange, const PgResult *result)
 {

@@ -10,27 +10,27 @@
 
 #include "api/list.h"
 
-/* The texts are in the answer of the call and in the arena of the exchange. */
+/* The start of a watch.  Its texts are in the answer of the call and in the arena of the exchange. */
 typedef struct WatchStart
 {
 	int			lane;
 	int64_t		version;
-	const char *cursor;			/* of the initial events; NULL: none */
-	ListQuery  *query;			/* of these; NULL: the extension plans them */
-	JsonText	namespace_name; /* "": all */
+	const char *cursor;			/* where the list of initial events begins; NULL: no initial events */
+	ListQuery  *query;			/* the planned list of initial events; NULL: the extension plans it */
+	JsonText	namespace_name; /* "": all namespaces */
 	JsonText	labels;
 	JsonText	fields;
 	JsonText	first_representation;
 	JsonText	representation;
 	bool		bookmarks;
-	JsonText	end_bookmark;	/* "": none */
+	JsonText	end_bookmark;	/* frame after the initial events; "": none */
 	int32_t		timeout;
 } WatchStart;
 
-/* The call that asks for the start of a watch.  NULL: the request is refused, and the answer has been sent. */
+/* Returns the call that asks for the start of a watch.  NULL: the request was invalid and has been answered. */
 extern PgCall *watch_call(Exchange *exchange);
 
-/* Reads the answer to the call; false when the reply in its first columns is all. */
+/* Reads the answer to the call; false when it has only a reply, in its first columns. */
 extern bool watch_start_read(Exchange *exchange, const PgResult *result, WatchStart *start);
 
 #endif							/* WATCH_START_H */
