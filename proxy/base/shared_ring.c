@@ -130,7 +130,7 @@ shared_ring_publish(SharedRing *ring)
 	atomic_store_explicit(&ring->head->end, ring->next_end, memory_order_release);
 }
 
-/* Whether the writer has overwritten no byte from the place on, so that the bytes that the caller has read are valid. */
+/* Whether the writer has overwritten no byte from the place on, so that the bytes that were read there are valid. */
 static bool
 untouched(const SharedRing *ring, uint64_t place)
 {

@@ -25,7 +25,7 @@
 struct Asker
 {
 	KubeApi    *kube;			/* provides the credentials */
-	bool		other;			/* another server than kube-apiserver: server, ca and connect_to are used */
+	bool		other;			/* not kube-apiserver: server, ca and connect_to are used */
 	Arena		arena;			/* holds server, ca and connect_to */
 	const char *server;
 	JsonText	ca;
@@ -140,7 +140,7 @@ is_get(const Ask *question)
 	return question->method == NULL || strcmp(question->method, "GET") == 0;
 }
 
-/* Whether another attempt makes sense and is safe. */
+/* Whether another attempt is safe and may have another outcome. */
 static bool
 is_again(const Ask *question, int status, bool untrusted, long retry_after)
 {
@@ -210,7 +210,7 @@ ask_document(Asker *asker, Arena *arena, const Ask *question, Answer *answer)
 		return NULL;
 	document = kube_json_read(answer->body.bytes, answer->body.len);
 	if (document == NULL)
-		answer->why = arena_printf(arena, "%s%s: the answer is no JSON", asker_server(asker), question->path);
+		answer->why = arena_printf(arena, "%s%s: the answer is not JSON", asker_server(asker), question->path);
 	return document;
 }
 

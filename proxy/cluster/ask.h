@@ -13,24 +13,24 @@
 #include "cluster/kubeconfig.h"
 #include "codec/kube_json.h"
 
-/* A server and the open connections to it. */
+/* A server, the credentials for it, and the open connections to it. */
 typedef struct Asker Asker;
 
 /*
- * Returns kube-apiserver as given by a kubeconfig, see kubeconfig_load(); it is read again every minute.  NULL with
- * *why on failure.
+ * Returns an Asker for the kube-apiserver of a kubeconfig (see kubeconfig_load()), which is read again every minute.
+ * NULL with *why on failure.
  */
 extern Asker *asker_open(Arena *arena, const char *kubeconfig, const char **why);
 
 /*
- * Returns another server with the credentials of kube; the CA is PEM.  server is https://host:port.  connect_to is the
- * HOST:PORT to connect to instead, while the certificate must still be that of server's host; NULL: the host itself.
- * Everything is copied.
+ * Returns an Asker for another server, with the credentials of kube.  server is https://host:port; ca is PEM.
+ * connect_to is a HOST:PORT to connect to instead, while the certificate must still name server's host; NULL: connect
+ * to server.  All texts are copied.
  */
 extern Asker *asker_for(Asker *kube, const char *server, JsonText ca, const char *connect_to);
 extern void asker_close(Asker *asker);
 
-/* https://host:port, for messages. */
+/* Returns https://host:port of the server, for messages. */
 extern const char *asker_server(Asker *asker);
 
 typedef struct Ask
@@ -40,14 +40,14 @@ typedef struct Ask
 	const char *accept;			/* media type; NULL: application/json */
 	const char *content_type;	/* NULL: application/json */
 	JsonText	body;			/* without bytes: none */
-	size_t		answer_limit;	/* bytes of the answer; 0: 4 MiB */
-	long		timeout_ms;		/* of each attempt; 0: 10 s */
-	int			attempts;		/* at most; 0: 5 */
+	size_t		answer_limit;	/* largest size of the answer in bytes; 0: 4 MiB */
+	long		timeout_ms;		/* time limit of each attempt; 0: 10 s */
+	int			attempts;		/* largest number of attempts; 0: 5 */
 } Ask;
 
 typedef struct Answer
 {
-	int			status;			/* 0: no answer; why has the reason */
+	int			status;			/* HTTP status; 0: no answer, why has the reason */
 	bool		untrusted;		/* the server's certificate is not trusted */
 	JsonText	body;			/* NUL-terminated */
 	const char *why;			/* what went wrong, in one line; NULL with a status below 300 */
@@ -60,10 +60,13 @@ typedef struct Answer
  */
 extern Answer ask(Asker *asker, Arena *arena, const Ask *question);
 
-/* The same for JSON, to which the caller has the reference; NULL with answer->why if it is none, or on failure. */
+/* The same for an answer in JSON, whose reference the caller gets.  NULL with answer->why when there is none. */
 extern json_t *ask_document(Asker *asker, Arena *arena, const Ask *question, Answer *answer);
 
-/* The uid of the namespace kube-system, which identifies the cluster; NULL with answer->why.  attempts: as in Ask. */
+/*
+ * Returns the uid of the namespace kube-system, which identifies the cluster, in the arena; NULL with answer->why on
+ * failure.  attempts: as in Ask.
+ */
 extern const char *ask_cluster_uid(Asker *asker, Arena *arena, int attempts, Answer *answer);
 
 #endif							/* ASK_H */

@@ -24,13 +24,13 @@
 #define RETRY_FACTOR 1.5
 #define RETRY_JITTER 0.2
 
-/* How often a kubeconfig is read again: certificates and CAs are renewed long before they expire. */
+/* A kubeconfig is read again after this time: certificates and CAs are renewed long before they expire. */
 #define RELOAD_MS 60000
 
 struct KubeApi
 {
 	KubeApi    *next;
-	Arena		arena;			/* holds what kubeconfig points to */
+	Arena		arena;			/* holds the texts of kubeconfig */
 	KubeConfig	kubeconfig;
 	uint64_t	loaded_at;
 	char		path[];
@@ -39,12 +39,12 @@ struct KubeApi
 struct KubeCall
 {
 	KubeApi    *api;
-	Arena		arena;			/* path, request and answer */
+	Arena		arena;			/* holds path, request and answer */
 	TransferRequest request;
 	Transfer   *transfer;		/* NULL between attempts */
 	StrBuf		received;
 	int			attempts;
-	double		delay;			/* before the next attempt, without jitter */
+	double		delay;			/* milliseconds before the next attempt, without jitter */
 	LoopTimer	timer;			/* the next attempt, or the refusal when there are too many calls */
 	KubeAnswer	answer;
 	void	   *state;

@@ -3,13 +3,13 @@
  * kubeapi_watch.c
  *	  The proxy as a client of kube-apiserver: long-lived watches.
  *
- * First comes a list of the newest state (no resourceVersion: never an old
- * cache), in pages, then a watch from the version of the list.  Bookmarks keep
- * that version fresh while nothing changes.  A watch that ends is resumed at
- * its version.  When that version is too old (410), or when kube-apiserver
- * answers anything but 200, a new list comes first.  A handler with live
- * always gets a new list: a resumed watch does not show when all missed events
- * have arrived.
+ * First comes a list of the newest state, in pages, then a watch from the
+ * version of the list.  The list names no resourceVersion, so that it is never
+ * answered from an old cache.  Bookmarks keep the version fresh while nothing
+ * changes.  A watch that ends is resumed at its version.  When that version is
+ * too old (410), or when kube-apiserver answers with another status than 200,
+ * a new list comes first.  A handler with live() always gets a new list,
+ * because a resumed watch does not tell when all missed events have arrived.
  *
  * Memory is limited to one page or one event: bytes are parsed as they arrive,
  * and a page or an event that is too large ends the transfer.
@@ -49,17 +49,17 @@ typedef struct KubeWatch
 	char	   *query;			/* with a leading &, or "" */
 	const KubeWatchHandler *handler;
 	void	   *state;
-	Arena		arena;			/* of the present transfer */
-	StrBuf		received;		/* a page, or lines of a watch not read yet */
-	int			status;			/* of the present answer; 0 before it begins */
-	char	   *version;		/* to watch from; NULL: list first */
-	char	   *next_page;		/* of the list in progress; NULL for the first page */
+	Arena		arena;			/* memory of the present transfer */
+	StrBuf		received;		/* a page, or lines of a watch that were not read yet */
+	int			status;			/* status of the present answer; 0 before the answer begins */
+	char	   *version;		/* version from which to watch; NULL: list first */
+	char	   *next_page;		/* token for the next page of the list; NULL for the first page */
 	bool		lost;			/* the watch has lost its position */
-	bool		live;			/* the last value reported to the handler */
+	bool		live;			/* the last value that the handler's live() got */
 	uint64_t	begun_at;
 	uint64_t	delay;
-	LoopTimer	timer;			/* the next attempt */
-	LoopTimer	lines_timer;	/* lines wait to be read */
+	LoopTimer	timer;			/* fires at the next attempt */
+	LoopTimer	lines_timer;	/* fires when lines wait to be read */
 } KubeWatch;
 
 static void lines_read(void *state);
@@ -164,7 +164,7 @@ page_done(void *state, int status, const char *why)
 	if (!kube_json_is_list(page))
 	{
 		replace_text(&watch->next_page, NULL);
-		watch_failed(watch, status, arena_printf(arena, "the list of %s is none", watch->path));
+		watch_failed(watch, status, arena_printf(arena, "the answer to the list of %s is not a list", watch->path));
 		return;
 	}
 	if (watch->next_page == NULL)
@@ -245,7 +245,7 @@ lines_take(KubeWatch *watch)
 	received->len -= from;
 }
 
-/* Not called in event_take(), because the handler may start calls of its own. */
+/* Reads the waiting lines.  Called from the loop, not by libcurl, because the handler may start calls. */
 static void
 lines_read(void *state)
 {

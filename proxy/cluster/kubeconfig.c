@@ -3,8 +3,8 @@
  * kubeconfig.c
  *	  How to reach kube-apiserver: a kubeconfig file, or the service account of a pod.
  *
- * Reads only what a server needs: certificates and tokens, in the file or in
- * other files.  exec and auth-provider plugins are refused.
+ * Reads only credentials that suit a server: certificates and tokens, in the
+ * file or in other files.  exec and auth-provider plugins are refused.
  *
  *-------------------------------------------------------------------------
  */
@@ -53,7 +53,7 @@ load_in_cluster(Arena *arena, KubeConfig *kubeconfig, const char **why)
 
 	if (host == NULL || port == NULL)
 	{
-		*why = "this is no pod: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set";
+		*why = "this process does not run in a pod: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set";
 		return false;
 	}
 	kubeconfig->server = arena_printf(arena,
@@ -117,7 +117,7 @@ parse_yaml(JsonText text)
 	return root;
 }
 
-/* Returns the value under key of the list element with this name: the way in which kubeconfigs name things. */
+/* Returns the member key of the element with this name in a list: so a kubeconfig stores clusters, users, contexts. */
 static json_t *
 named(const json_t *root, const char *list_key, const char *name, const char *key)
 {

@@ -21,8 +21,8 @@ typedef struct KubeConfig
 } KubeConfig;
 
 /*
- * Reads the current context of a kubeconfig file (YAML or JSON); path NULL or "": the service account of this pod.
- * False with *why on failure.
+ * Reads the current context of a kubeconfig file (YAML or JSON) into the arena; path NULL or "": the service account of
+ * this pod.  False with *why on failure.
  */
 extern bool kubeconfig_load(Arena *arena, const char *path, KubeConfig *kubeconfig, const char **why);
 

@@ -11,10 +11,10 @@
 #include "cluster/kubeapi.h"
 
 /*
- * Creates an Event of type Warning and does not wait for the answer.  The pod and its namespace are POD_NAME and
- * POD_NAMESPACE; without them, the host name (the pod's name unless the pod uses the host's network), and the namespace
- * of the service account; outside of a cluster, component and default.  All texts are copied; answer as for
- * kubeapi_post().
+ * Creates an Event of type Warning about this pod, and does not wait for the answer.  POD_NAME and POD_NAMESPACE name
+ * the pod and its namespace.  Without these variables the names are the host name (the pod's name unless the pod uses
+ * the host's network) and the namespace of the service account; outside of a cluster, component and default.  All texts
+ * are copied; answer and state as for kubeapi_post().
  */
 extern void pod_event_send(KubeApi *api, const char *component, const char *reason, const char *message,
 						   KubeAnswer answer, void *state);

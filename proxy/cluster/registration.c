@@ -3,15 +3,15 @@
  * registration.c
  *	  APIServices as documents: their contents, and the merge patches that change them.
  *
- * For a CRD, kube-apiserver creates an APIService without a service.  Its
- * label automanaged decides who controls it.  While the label is "true", the
- * autoregister controller of kube-apiserver restores the spec of the CRD
- * whenever it differs, and deletes the APIService when there is no such CRD.
- * With any other value, or without the label, the controller does not change
- * the APIService (kube-aggregator, autoregister_controller.go; "onstart" is
- * for compiled-in groups).  An applied manifest that does not mention the
- * label keeps it, so the label must be "false".  When a CRD has no APIService,
- * the controller creates one at once.
+ * For a CRD, kube-apiserver creates an APIService without a service.  The
+ * label automanaged decides which program controls it.  While the label is
+ * "true", the autoregister controller of kube-apiserver restores the spec of
+ * the CRD whenever it differs, and deletes the APIService when there is no
+ * such CRD.  With any other value, or without the label, the controller does
+ * not change the APIService (kube-aggregator, autoregister_controller.go;
+ * "onstart" is for compiled-in groups).  An applied manifest that does not
+ * mention the label keeps it, so the label must be "false".  When a CRD has no
+ * APIService, the controller creates one at once.
  *
  *-------------------------------------------------------------------------
  */
@@ -111,7 +111,7 @@ service_reference(const ServiceAddress *service)
 	return json_pack("{s:s, s:s, s:i}", "namespace", service->namespace, "name", service->name, "port", service->port);
 }
 
-/* A patch that applies only to the version that was read; takes the label, unless it is NULL, and the spec. */
+/* Returns a patch that applies only to the version that was read.  Takes the references label (or NULL) and spec. */
 static JsonText
 write_patch(Arena *arena, const Registration *registration, json_t *label, json_t *spec)
 {
@@ -125,7 +125,7 @@ write_patch(Arena *arena, const Registration *registration, json_t *label, json_
 JsonText
 registration_create(Arena *arena, const char *group, const char *version, const RegistrationWish *wish)
 {
-	/* The label, so that a CRD that is created later does not change this APIService. */
+	/* The label keeps a CRD that is created later from changing this APIService. */
 	return kube_json_write(arena, json_pack("{s:s, s:s, s:{s:s, s:{s:s}}, s:{s:s, s:s, s:o, s:s, s:i, s:i}}",
 											"apiVersion", "apiregistration.k8s.io/v1", "kind", "APIService",
 											"metadata", "name", registration_name(arena, group, version),

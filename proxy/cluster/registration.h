@@ -28,8 +28,8 @@ typedef struct Registration
 	const char *name;			/* version.group */
 	const char *uid;
 	const char *resource_version;
-	bool		is_remote;		/* names a Service; else kube-apiserver serves the group itself */
-	ServiceAddress service;		/* of a remote one */
+	bool		is_remote;		/* has a Service; else kube-apiserver serves the group itself */
+	ServiceAddress service;		/* the Service, when is_remote */
 	const char *ca_bundle;		/* base64; "" for none */
 	bool		insecure;		/* insecureSkipTLSVerify */
 	bool		automanaged;	/* kube-apiserver restores the spec of its CRD at once, silently */
@@ -40,23 +40,23 @@ typedef struct Registration
 	const char *message;
 } Registration;
 
-/* Reads an APIService, into which the result points; false when it has no name or no resourceVersion. */
+/* Reads an APIService; the texts point into the document.  False when it has no name or no resourceVersion. */
 extern bool registration_read(const json_t *document, Registration *registration);
 
-/* Whether two Services are the same; the ports may differ. */
+/* Whether two addresses name the same Service; the ports may differ. */
 extern bool service_is(const ServiceAddress *service, const ServiceAddress *other);
 
-/* Return the path of an APIService, and its name. */
+/* Return the path of the APIService with a name; the name of the APIService of a group and version. */
 extern const char *registration_path(Arena *arena, const char *name);
 extern const char *registration_name(Arena *arena, const char *group, const char *version);
 
-/* The contents that we want in an APIService. */
+/* The contents that an APIService is to have. */
 typedef struct RegistrationWish
 {
 	ServiceAddress service;
 	const char *ca_bundle;		/* base64 */
-	int			group_priority; /* 0: unchanged; for a new one 1000, as for a CRD */
-	int			version_priority;	/* 0: unchanged; for a new one 100 */
+	int			group_priority; /* 0: unchanged, or 1000 for a new APIService, as for a CRD */
+	int			version_priority;	/* 0: unchanged, or 100 for a new APIService */
 } RegistrationWish;
 
 /* Returns the document of a new APIService. */
@@ -65,7 +65,7 @@ extern JsonText registration_create(Arena *arena, const char *group, const char 
 /* Whether the APIService already has these contents. */
 extern bool registration_is(const Registration *registration, const RegistrationWish *wish);
 
-/* Returns a patch that points an APIService to our Service and keeps kube-apiserver from undoing that. */
+/* Returns a patch that gives an APIService these contents, and a label so that kube-apiserver does not undo that. */
 extern JsonText registration_take(Arena *arena, const Registration *registration, const RegistrationWish *wish);
 
 /* Returns a patch that changes only the caBundle. */

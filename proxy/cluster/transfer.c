@@ -8,8 +8,8 @@
  * called; both are passed to the worker's loop.  Connections stay open, and
  * later requests of the same budget reuse them.
  *
- * HTTP/1.1 throughout, as between our own clients and us: one connection
- * carries one request, so that a stalled request delays no other.
+ * All transfers use HTTP/1.1: a connection carries one request at a time, so
+ * that a stalled request delays no other.
  *
  *-------------------------------------------------------------------------
  */
@@ -25,8 +25,8 @@
 #include "base/loop.h"
 
 /*
- * The most connections of each budget: further transfers wait for one of them.  MAX_IDLE_CONNECTIONS of them stay open
- * while idle.
+ * The limit of connections of each budget: further transfers wait.  MAX_IDLE_CONNECTIONS of a budget stay open while
+ * idle.
  */
 static const long most_connections[TRANSFER_BUDGET_COUNT] = {
 	[TRANSFER_OTHER] = 48,[TRANSFER_TOKENS] = 16,[TRANSFER_STRANGE_TOKENS] = 16,[TRANSFER_ACCESS] = 32,
@@ -37,7 +37,7 @@ static const long most_connections[TRANSFER_BUDGET_COUNT] = {
 
 #define TOKEN_LIMIT (16 * 1024)
 
-/* A peer that has silently gone is detected after this time, also by an idle watch. */
+/* A peer that does not respond any more is detected after these times, also by an idle watch. */
 #define KEEPALIVE_SECONDS 15
 #define UNACKNOWLEDGED_MS 30000
 
@@ -57,7 +57,7 @@ struct Transfer
 	bool		refused;		/* the answer is beyond the limit, or take() returned false */
 	StrBuf	   *received;
 	size_t		limit;
-	long	   *retry_after;	/* retry_after and untrusted: NULL when not wanted */
+	long	   *retry_after;	/* this and untrusted: NULL when not wanted */
 	bool	   *untrusted;
 	void		(*begun) (void *state, int status);
 	bool		(*take) (void *state, int status, const char *bytes, size_t len);

@@ -19,8 +19,8 @@ typedef struct Transfer Transfer;
 typedef struct TransferConnections TransferConnections;
 
 /*
- * Each budget has its own connections, so that one kind of transfer never waits for another.  review.c defines what a
- * stranger is.
+ * Each budget has its own connections, so that one kind of transfer never waits for another.  review.c defines which
+ * tokens and users are strange.
  */
 typedef enum TransferBudget
 {
@@ -47,10 +47,10 @@ typedef struct TransferRequest
 	/* HOST:PORT to connect to instead of the server, whose name is still verified; NULL: none */
 	const char *connect_to;
 	TransferConnections *connections;	/* for transfer_run(): keeps connections here; NULL: none are kept */
-	/* Both are set before done() runs; NULL: not wanted. */
+	/* retry_after and untrusted are set before done() runs; NULL: not wanted. */
 	long	   *retry_after;	/* seconds */
 	bool	   *untrusted;		/* the server's certificate has another name or an unknown CA */
-	/* The head of the answer has arrived; NULL: not wanted.  The restriction of take applies. */
+	/* Called when the head of the answer has arrived; NULL: not wanted.  Must not call functions of transfer.h. */
 	void		(*begun) (void *state, int status);
 
 	/* Where the bytes of the answer are appended; NULL: nowhere.  An answer beyond the limit ends the transfer. */
@@ -58,25 +58,26 @@ typedef struct TransferRequest
 	size_t		limit;
 
 	/*
-	 * These bytes of the answer have arrived; false ends the transfer.  NULL: not wanted.  libcurl calls this: it must
-	 * not call functions of transfer.h.
+	 * Called when bytes of the answer have arrived; returns false to end the transfer.  NULL: not wanted.  libcurl is
+	 * the caller, so this must not call functions of transfer.h.
 	 */
 	bool		(*take) (void *state, int status, const char *bytes, size_t len);
 
 	/*
-	 * The transfer has ended; called from the loop.  status 0: no complete answer, and why has the reason.  The
-	 * transfer is already freed.
+	 * Called from the loop when the transfer has ended and was freed.  status 0: no complete answer, and why has the
+	 * reason.
 	 */
 	void		(*done) (void *state, int status, const char *why);
 	void	   *state;
 } TransferRequest;
 
+/* Starts a transfer on the loop.  The request is copied, except for its body. */
 extern Transfer *transfer_start(const KubeConfig *kubeconfig, const TransferRequest *request);
 
-/* No callback runs afterwards. */
+/* Ends a transfer and frees it.  No callback runs afterwards. */
 extern void transfer_cancel(Transfer *transfer);
 
-/* Runs the transfer to its end, calling take() and done(): not in a worker. */
+/* Runs a transfer to its end, which calls take() and done().  It blocks: not for a worker. */
 extern void transfer_run(const KubeConfig *kubeconfig, const TransferRequest *request);
 
 extern TransferConnections *transfer_connections_open(void);

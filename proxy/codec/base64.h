@@ -10,10 +10,10 @@
 
 #include "engine/base/json.h"
 
-/* Decodes a text into the arena; blanks around the text are ignored.  False when the text is not base64. */
+/* Decodes a text into the arena and ignores white space around the text.  False when the text is not base64. */
 extern bool base64_decode(Arena *arena, const char *text, JsonText *bytes);
 
-/* Encodes bytes as text, in the arena. */
+/* Returns the base64 of bytes, in the arena, with padding and without line breaks. */
 extern const char *base64_encode(Arena *arena, JsonText bytes);
 
 #endif							/* BASE64_H */

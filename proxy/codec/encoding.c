@@ -3,8 +3,8 @@
  * encoding.c
  *	  Encodes the JSON of an answer for the client: YAML, gzip.
  *
- * gzip works at level 1, as upstream's does: most of the gain for a fraction
- * of the time.
+ * gzip uses level 1, as upstream does: most of the gain for a fraction of the
+ * time.
  *
  *-------------------------------------------------------------------------
  */
@@ -27,10 +27,10 @@ struct Encoding
 {
 	bool		yaml;
 	bool		gzip;
-	Arena		held;			/* what the YAML stream keeps between pieces */
+	Arena		held;			/* text that the YAML stream keeps between pieces */
 	YamlStream	stream;
 	z_stream	deflater;
-	Arena		output;			/* of the last call */
+	Arena		output;			/* holds the result of the last call */
 };
 
 /* --- Accept-Encoding --- */
@@ -212,7 +212,7 @@ decode_gzip(Arena *arena, JsonText given, size_t limit, JsonText *text, bool *la
 	int			result = Z_OK;
 
 	*large = false;
-	/* 16: gzip alone */
+	/* 16 means that only gzip is accepted. */
 	if (inflateInit2(&stream, 16 + MAX_WBITS) != Z_OK)
 		abort();
 	strbuf_init(&buf, arena);

@@ -3,8 +3,8 @@
  * encoding.h
  *	  Encodes the JSON of an answer for the client: YAML, gzip.
  *
- * Plain C over the JSON code and zlib; the part that uses libyaml is not
- * needed here.
+ * Plain C that uses the engine's JSON, zlib and yaml_write.c; it does not need
+ * libyaml.
  *
  *-------------------------------------------------------------------------
  */
@@ -39,7 +39,8 @@ extern bool encoding_next(Encoding *encoding, JsonText json, bool last, JsonText
 extern void encoding_free(Encoding *encoding);
 
 /*
- * Decompresses gzip into the arena.  False: it is no gzip (*large false), or it is longer than limit (*large true).
+ * Decompresses gzip into the arena.  False when the bytes are not gzip (*large false), or when the text would be longer
+ * than limit bytes (*large true).
  */
 extern bool decode_gzip(Arena *arena, JsonText given, size_t limit, JsonText *text, bool *large);
 

@@ -12,14 +12,17 @@
 
 #include "base/allocate.h"
 
-/* jansson 2.14 does not check every allocation: its lexer would read past the end of a buffer that could not grow. */
+/*
+ * jansson 2.14 does not check every allocation: without memory, its lexer would read past the end of a buffer.
+ * allocate() ends the process instead.
+ */
 void
 kube_json_start(void)
 {
 	json_set_alloc_funcs(allocate, free);
 }
 
-/* Copies a text with U+FFFD for each escaped NUL. */
+/* Returns a copy of a JSON text, in which U+FFFD replaces each escaped NUL.  The caller frees it. */
 static char *
 without_nul(const char *bytes, size_t len)
 {
@@ -31,7 +34,7 @@ without_nul(const char *bytes, size_t len)
 			continue;
 		if (memcmp(copy + i, "\\u0000", 6) == 0)
 			memcpy(copy + i, "\\ufffd", 6);
-		/* What follows a backslash is not the beginning of another escape. */
+		/* The character after a backslash does not begin another escape. */
 		i++;
 	}
 	return copy;
@@ -45,7 +48,7 @@ kube_json_read(const char *bytes, size_t len)
 	json_error_t error;
 	json_t	   *json;
 
-	/* jansson refuses some values that an object of the cluster may have: read them in another way. */
+	/* jansson refuses some values that an object of the cluster may have; then read the text again in another way. */
 	while ((json = json_loadb(copy != NULL ? copy : bytes, len, flags, &error)) == NULL)
 	{
 		if (json_error_code(&error) == json_error_numeric_overflow && (flags & JSON_DECODE_INT_AS_REAL) == 0)

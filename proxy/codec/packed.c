@@ -12,9 +12,9 @@
 #include <stdint.h>
 #include <string.h>
 
-#define PACKED_LZ4 1			/* the first byte; no JSON text begins with it */
+#define PACKED_LZ4 1			/* the first byte of a packed document; no JSON text begins with it */
 #define PACKED_HEAD ((size_t) 5)
-#define MOST_PER_BYTE ((size_t) 255)	/* of text for each byte of a block, at most */
+#define MOST_PER_BYTE ((size_t) 255)	/* lz4 makes at most this many bytes of text from a byte of a block */
 
 static bool
 is_packed(JsonText packed)

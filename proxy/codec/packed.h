@@ -14,12 +14,12 @@
 
 #include "engine/base/json.h"
 
-/* The length of the text; 0 when the bytes cannot be a document. */
+/* Returns the length of the text in bytes; 0 when the bytes cannot be a document. */
 extern size_t packed_length(JsonText packed);
 
 /*
- * Returns the text: the packed bytes themselves, or in room, which has packed_length() bytes.  bytes is NULL when the
- * block is damaged.
+ * Returns the text: the given bytes themselves when they are not packed, else the text in room, which must have
+ * packed_length() bytes.  bytes is NULL when the block is damaged.
  */
 extern JsonText packed_text(JsonText packed, char *room);
 

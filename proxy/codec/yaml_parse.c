@@ -10,10 +10,8 @@
  * - libyaml compares each %TAG directive with all earlier ones, and reads all
  *   of them before the first event.  So the directives are counted whenever
  *   libyaml asks for more text.
- *   there is an event: they are counted whenever libyaml asks for more text;
  * - For each token, libyaml looks at all open flow collections.  So each token
  *   counts as often as it is nested.
- *   often as they are nested;
  * - libyaml writes the prefix of the directive into the tag of each node.  So
  *   the length of tags is limited.
  *
@@ -138,7 +136,7 @@ find_anchor(const Source *source, const char *name)
 	return anchor;
 }
 
-/* The latest node with a name counts; it replaces the earlier one, so that a chain has each name once. */
+/* Sets the node of an anchor.  It replaces an earlier node of the same name, so that a chain has each name once. */
 static void
 set_anchor(Source *source, const yaml_char_t * name, YamlNode *node)
 {

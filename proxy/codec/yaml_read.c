@@ -3,11 +3,12 @@
  * yaml_read.c
  *	  Converts YAML text to JSON text.
  *
- * Writes the tree of yaml_parse.c as JSON.  An aliased node, also one named by
- * a merge key, is written once per use.  The counts and complaints are
- * upstream's: a text of moderate size is refused as a large document only if
- * upstream refuses it too.  Beyond that, the work for aliases and the size of
- * the JSON are limited in proportion to the text, and so is the memory.
+ * Writes the tree of yaml_parse.c as JSON.  An aliased node is written once
+ * for each use, also for uses by merge keys.  The limits of aliases and the
+ * error messages are the same as upstream's: a text of moderate size is
+ * refused as too large only if upstream refuses it too.  Three more limits
+ * grow with the length of the text: the work for aliases, the size of the
+ * JSON, the memory.
  *
  *-------------------------------------------------------------------------
  */
@@ -37,7 +38,7 @@
 
 #define DUPLICATES_MAX 100
 
-/* About how many bytes of the client's text a complaint shows; upstream shows the whole text. */
+/* An error message shows about this many bytes of the client's text; upstream shows the whole text. */
 #define TEXT_SHOWN 1024
 #define ERROR_SHOWN 4096
 
@@ -46,17 +47,16 @@ typedef struct Via
 {
 	YamlNode   *alias;
 	const struct Via *outer;
-	int			depth;			/* number of outer ones */
+	int			depth;			/* number of aliases around this one */
 } Via;
 
 typedef struct Entry
 {
 	JsonText	key;
 	YamlNode   *node;			/* the key; the value is node->next */
-	const Via  *via;			/* NULL: an entry of the mapping itself, not merged */
+	const Via  *via;			/* NULL: not merged, but an entry of the mapping itself */
 	uint8_t		kind;			/* ScalarKind */
-	uint8_t		kinds;			/* one bit for each kind among this entry and the earlier entries with the same JSON
-								 * key */
+	uint8_t		kinds;			/* a bit for each kind among this entry and earlier ones with the same JSON key */
 	bool		repeated;		/* an earlier entry has exactly this key */
 	bool		overridden;		/* a later entry has the same key in JSON */
 } Entry;
@@ -66,17 +66,17 @@ typedef struct Writer
 	YamlReader	reader;
 	StrBuf	   *json;
 	size_t		start;			/* length of json before this document */
-	size_t		limit;			/* for the bytes of JSON */
+	size_t		limit;			/* limit of the bytes of JSON */
 	size_t		dropped;		/* bytes written and then replaced by later entries */
 	size_t		key_bytes;
 	JsonNode   *duplicates;
 	size_t		decodes;
 	size_t		alias_decodes;
 	int			alias_depth;
-	Entry	   *entries;		/* of the mappings being written, the innermost one's last; malloc'ed */
+	Entry	   *entries;		/* entries of the mappings being written, the innermost mapping last; malloc'ed */
 	size_t		entry_count;
 	size_t		entry_capacity;
-	const char *key_error;		/* upstream finds these two errors after all others, so other errors take precedence */
+	const char *key_error;		/* upstream reports key_error and number_error only when there is no other error */
 	const char *number_error;
 } Writer;
 
@@ -322,7 +322,7 @@ refuse_key(Writer *writer, const Entry *entry, const char *type)
 	writer->reader.taken += value.len + strlen(writer->key_error) + 512;
 }
 
-/* Reads the key as its JSON text.  Complaints show a key that is not a string in the same form. */
+/* Reads the key as its JSON text.  Error messages show a key that is not a string in the same form. */
 static bool
 read_key(Writer *writer, Entry *entry)
 {
@@ -376,7 +376,7 @@ read_key(Writer *writer, Entry *entry)
 
 /* --- The entries of a mapping --- */
 
-/* Counts one decoded node.  As upstream does, counts every key, value, alias and target of an alias. */
+/* Counts one decoded node.  As in upstream, every key, value, alias and target of an alias counts. */
 static bool
 count_decode(Writer *writer)
 {
@@ -588,8 +588,8 @@ set_open(Writer *writer, const Via *via, bool open)
 }
 
 /*
- * A merged value counts as inside the aliases that lead to it.  Closes the aliases of the value before and opens those
- * of the next value.
+ * A merged value counts as inside the aliases that lead to it.  Closes the aliases of the previous value and opens the
+ * aliases of the next value.
  */
 static void
 change_aliases(Writer *writer, const Via *from, const Via *to)

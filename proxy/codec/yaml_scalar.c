@@ -3,11 +3,12 @@
  * yaml_scalar.c
  *	  The meaning of YAML scalars without quotes.
  *
- * Readers of YAML disagree.  YAML 1.1 has yes and no, octal 017, and 1:30 for
- * ninety.  YAML 1.2 has none of them, but has 0o17.  The reader of Kubernetes
- * accepts the booleans of 1.1 and both forms of octal numbers, but not base
- * 60.  Reading follows Kubernetes; writing quotes every string that any of
- * these readers would take for another type.
+ * Readers of YAML differ.  YAML 1.1 has the booleans yes and no, the octal
+ * number 017, and 1:30 for ninety.  YAML 1.2 has none of these, but has 0o17.
+ * The reader of Kubernetes accepts the booleans of 1.1 and both forms of octal
+ * numbers, but not base 60.  This proxy reads as Kubernetes does.  When it
+ * writes, it quotes every string that one of these readers would take for
+ * another type.
  *
  *-------------------------------------------------------------------------
  */

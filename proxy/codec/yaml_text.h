@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * yaml_text.h
- *	  YAML for clients that use it: bodies become JSON, answers YAML.
+ *	  YAML for clients that use it: converts bodies to JSON, and answers to YAML.
  *
  * A YAML text has the meaning that the decoder of Kubernetes gives it
  * (sigs.k8s.io/yaml over go.yaml.in/yaml/v2): YAML 1.1 with its booleans,
@@ -52,7 +52,7 @@ extern bool scalar_is_ambiguous(Arena *arena, JsonText text);
  * for invalid YAML, values that JSON does not have (.nan, a null key), too many aliases, nesting deeper than
  * JSON_MAX_DEPTH, JSON larger than limit bytes, and texts that would take more memory or work than their length allows.
  *
- * duplicates is an array or NULL.  Upstream's complaints about keys that are set twice (line 5: key "a" already set in
+ * duplicates is an array or NULL.  Upstream's messages about keys that are set twice (line 5: key "a" already set in
  * map) are appended to it as strings, at most 100.
  */
 extern bool yaml_to_json(Arena *arena, const char *text, size_t len, size_t limit, StrBuf *json, JsonNode *duplicates,
@@ -68,11 +68,11 @@ extern void yaml_write(StrBuf *buf, const JsonNode *node);
 typedef struct YamlStream
 {
 	StrBuf		pending;		/* the start of a member or an element */
-	int			depth;			/* of open brackets */
+	int			depth;			/* number of open brackets */
 	bool		in_string;
 	bool		escaped;		/* the next byte of the string is escaped */
 	bool		in_array;		/* elements of a member are being written */
-	bool		empty;			/* no element so far */
+	bool		empty;			/* no element was written so far */
 } YamlStream;
 
 /* The arena holds the pending text; it belongs to the caller. */

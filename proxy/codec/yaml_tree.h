@@ -60,7 +60,7 @@ struct YamlNode
 			YamlNode   *target;
 		}			alias;
 	}			u;
-	YamlNode   *next;			/* in its parent */
+	YamlNode   *next;			/* the next node in the same parent */
 };
 
 /*
@@ -73,10 +73,10 @@ struct YamlNode
 typedef struct YamlReader
 {
 	Arena	   *arena;
-	size_t		len;			/* of the text */
+	size_t		len;			/* length of the text */
 	size_t		taken;			/* bytes of memory taken, without the buffer of the JSON */
 	size_t		most;			/* limit for taken */
-	uint64_t	seed;			/* of hashes: a client cannot choose names that share a chain */
+	uint64_t	seed;			/* seed of hashes, so that a client cannot choose names that share a chain */
 	const char *error;			/* the first error, which ends the reading */
 } YamlReader;
 

@@ -3,11 +3,11 @@
  * yaml_write.c
  *	  Writes JSON as YAML text.
  *
- * Block style as Kubernetes writes it: a sequence is in the column of its key,
+ * Uses block style as Kubernetes does: a sequence is in the column of its key,
  * text of several lines is a literal block.  Other strings are plain when all
  * readers of YAML 1.1 and 1.2 take them for strings, otherwise in double
  * quotes.  Lines are not folded.  Very deep values are written as JSON, which
- * is also YAML: otherwise indentation would outgrow the text.
+ * is also YAML: otherwise there would be more indentation than text.
  *
  *-------------------------------------------------------------------------
  */
@@ -274,7 +274,7 @@ put_member(StrBuf *buf, JsonText key, const JsonNode *value, int indent, int dep
 		put_object(buf, value, indent + INDENT, depth + 1);
 }
 
-/* The next functions begin in the present line, in column indent, and end their last line. */
+/* The next functions begin to write in the present line, in column indent, and end the last line that they write. */
 
 static void
 put_item(StrBuf *buf, const JsonNode *item, int indent, int depth)
@@ -426,7 +426,7 @@ write_element(YamlStream *stream, JsonText text, StrBuf *out)
 bool
 yaml_stream_next(YamlStream *stream, const char *bytes, size_t len, StrBuf *out)
 {
-	size_t		start = 0;		/* of the bytes not processed yet */
+	size_t		start = 0;		/* offset of the first byte that was not processed yet */
 
 	for (size_t i = 0; i < len; i++)
 	{

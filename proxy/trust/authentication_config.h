@@ -3,9 +3,9 @@
  * authentication_config.h
  *	  The CAs whose certificates are trusted, and the headers that name a user.
  *
- * Comes from the flags or, where they leave something out, from the ConfigMap
- * that kube-apiserver publishes for its extension servers.  Both may change
- * while the proxy runs.
+ * The configuration comes from the flags.  Where flags are missing, it comes
+ * from the ConfigMap that kube-apiserver publishes for its extension servers.
+ * The files of the flags and the ConfigMap may change while the proxy runs.
  *
  * Reference: k8s-conformance 4.1, AUTHN-01, AUTHN-11.
  *
@@ -19,16 +19,16 @@
 #include "codec/kube_json.h"
 #include "trust/request_header.h"
 
-/* Never changed, only replaced: pointers into it are valid until control returns to the loop. */
+/* A configuration is never changed, only replaced: pointers into it are valid until control returns to the loop. */
 typedef struct AuthenticationConfig
 {
-	unsigned	generation;		/* greater than that of any earlier configuration; at least 1 */
+	unsigned	generation;		/* number of the configuration; grows, at least 1 */
 	X509_STORE *front_proxy;	/* CAs of the front proxy; NULL: headers that name a user are ignored */
 	NameList	allowed_names;	/* common names of the front proxy; empty: any */
 	RequestHeaderNames headers;
 	X509_STORE *clients;		/* CAs of clients; NULL: client certificates are ignored */
 	X509_STORE *senders;		/* CAs of senders; NULL: their certificates are ignored */
-				STACK_OF(X509_NAME) * ca_names; /* of all bundles: sent to clients in the handshake */
+				STACK_OF(X509_NAME) * ca_names; /* subjects of all CAs, sent to clients in the handshake */
 	Arena		arena;
 } AuthenticationConfig;
 
@@ -36,7 +36,7 @@ typedef struct AuthenticationConfig
 extern const AuthenticationConfig *authentication_config(void);
 
 /*
- * Reads the files of the flags; false, with the reason, when they are unusable.  The parent calls it before it forks.
+ * Reads the files of the flags; false, with the reason, when they are unusable.  The parent calls this before it forks.
  */
 extern bool authentication_config_start(char *why, size_t why_size);
 
@@ -45,7 +45,7 @@ extern bool authentication_config_start(char *why, size_t why_size);
  */
 extern void authentication_config_poll(void);
 
-/* Whether any setting has to come from the ConfigMap. */
+/* Whether the flags lack a setting, which must then come from the ConfigMap. */
 extern bool authentication_config_incomplete(void);
 
 /*

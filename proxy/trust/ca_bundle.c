@@ -71,7 +71,8 @@ ca_bundle_load(X509_STORE * *store, STACK_OF(X509_NAME) * names, JsonText pem, c
 }
 
 /*
- * Orders certificates by the start of their validity, in seconds; equal ones by X509_cmp(), which is the same for all.
+ * Orders certificates by the start of their validity, in seconds, and then by X509_cmp(): so every proxy has the same
+ * order.
  */
 static int
 compare_ages(const X509 *a, const X509 *b)

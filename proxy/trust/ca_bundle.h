@@ -23,8 +23,8 @@ extern bool ca_bundle_load(X509_STORE * *store, STACK_OF(X509_NAME) * names, Jso
 						   size_t why_size);
 
 /*
- * Whether the newest certificate of store is newer than the newest of other.  Of two different certificates whose
- * validity starts in the same second, always the same one counts as newer.
+ * Whether the newest certificate of store is newer than the newest of other.  When the validity of two different
+ * certificates starts in the same second, every proxy takes the same one for newer.
  */
 extern bool ca_bundle_is_newer(X509_STORE * store, X509_STORE * other);
 

@@ -3,11 +3,11 @@
  * client_certificate.c
  *	  The client certificate that the peer of a connection has proved to own.
  *
- * The certificate is verified against the front proxy's CAs, the CAs of
- * ordinary clients and those of senders, each in its own store: a certificate of one kind
- * never passes for the other, even when the two bundles share names or keys.
- * The result is kept while the CAs are the same, at most one second, so that a
- * connection that stays open gains nothing over a new one.
+ * The front proxy, ordinary clients and senders have CAs in a store each.  A
+ * certificate of one kind is never accepted as one of another kind, even when
+ * two bundles share names or keys.  The result of a verification is kept while
+ * the CAs stay the same, at most one second, so that an expired certificate is
+ * refused on an open connection too.
  *
  *-------------------------------------------------------------------------
  */
@@ -30,12 +30,12 @@
 
 struct ClientCertificate
 {
-	X509	   *certificate;	/* references */
+	X509	   *certificate;	/* certificate and chain: references */
 				STACK_OF(X509) * chain;
 	int			security_level;
-	unsigned	generation;		/* of the configuration used for verification; 0: not verified yet */
+	unsigned	generation;		/* generation of the configuration that verified; 0: not verified yet */
 	uint64_t	measured_at;
-	int			front_proxy;	/* X509_V_OK or the error */
+	int			front_proxy;	/* results of the verifications: X509_V_OK or the error */
 	int			client;
 	int			sender;
 };

@@ -3,8 +3,9 @@
  * client_certificate.h
  *	  The client certificate that the peer of a connection has proved to own.
  *
- * The handshake proves the private key.  The trust in the certificate is
- * decided when a request asks, by the CAs then in force.
+ * The handshake proves that the peer has the private key.  Whether the
+ * certificate is trusted is decided for each request, by the CAs then in
+ * force.
  *
  * Reference: k8s-conformance 4.2, AUTHN-03, AUTHN-11.
  *
@@ -17,7 +18,7 @@
 
 #include "trust/user.h"
 
-/* Belongs to the connection. */
+/* The certificate of a connection, which owns the struct. */
 typedef struct ClientCertificate ClientCertificate;
 
 /* Keeps what the peer sent in the handshake; shared with OpenSSL, not copied.  NULL when memory is short. */
@@ -34,20 +35,20 @@ typedef enum CertificateTrust
 } CertificateTrust;
 
 /*
- * Whether the certificate is the front proxy's: it chains to the front proxy's CAs and its name is allowed.
+ * Whether the certificate belongs to the front proxy: one of the front proxy's CAs issued it, and its CN is allowed.
  * certificate may be NULL; *why is set when refused.
  */
 extern CertificateTrust client_certificate_front_proxy(ClientCertificate *certificate, Arena *arena, const char **why);
 
 /*
- * Whether the certificate is a client's; then *user is set: the name is the CN (the last one, as in Go), groups are the
- * O values, the uid is the value of Kubernetes' OID, and extra identifies the certificate.  A certificate without CN:
- * no opinion.
+ * Whether the certificate belongs to a client; then *user is set: the name is the CN (the last one, as in Go), groups
+ * are the O values, the uid is the value of Kubernetes' OID, and extra identifies the certificate.  For a certificate
+ * without CN the result is CERTIFICATE_NO_OPINION.
  */
 extern CertificateTrust client_certificate_user(ClientCertificate *certificate, Arena *arena, User *user,
 												const char **why);
 
-/* Whether the certificate is a sender's (--forward-client-ca-file); then *name is its CN. */
+/* Whether the certificate belongs to a sender (--forward-client-ca-file); then *name is its CN. */
 extern CertificateTrust client_certificate_sender(ClientCertificate *certificate, Arena *arena, const char **name,
 												  const char **why);
 

@@ -106,7 +106,7 @@ extra_key(Arena *arena, const char *escaped)
 
 typedef struct ExtraHeader
 {
-	const char *key;			/* NULL once it has been taken */
+	const char *key;			/* NULL when take_extra_key() has taken it */
 	const char *value;
 } ExtraHeader;
 
@@ -185,7 +185,7 @@ bearer_token(Arena *arena, const char *authorization, bool *spaced)
 		return NULL;
 	len = strcspn(space + 1, " ");
 	*spaced = len == 0 && space[1] == ' ';
-	/* The trimmed blanks belong to the header, not to the token. */
+	/* White space at the end belongs to the header, not to the token. */
 	while (len > 0 && isspace((unsigned char) space[len]))
 		len--;
 	return len > 0 ? arena_strndup(arena, space + 1, len) : NULL;

@@ -33,7 +33,7 @@ typedef struct RequestHeaderNames
  */
 extern bool request_header_list(Arena *arena, const char *text, NameList *list);
 
-/* False, without a message, when no header names a user.  The user points into the headers. */
+/* Reads the user that the headers name; its texts point into the headers.  False when no header names a user. */
 extern bool request_header_user(Arena *arena, const RequestHeaderNames *names, const HttpHeader *headers,
 								size_t count, User *user);
 
