@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * main.c
- *	  The parent process: starts, restarts and stops the workers, the upkeep and the feed process.
+ *	  The parent process: starts, restarts and stops the workers, the upkeep process and the feed process.
  *
  * The parent reads the settings, opens the listening sockets (listeners.c) and
  * forks the workers.  The parent restarts a worker that died; until then the
@@ -9,11 +9,12 @@
  * the feed process are children, too; they do not listen on any socket.
  *
  * Shutdown works as in kube-apiserver.  On SIGTERM readyz fails at once, and
- * the proxy serves everything for --shutdown-delay-duration; each answer asks
- * the client to close the connection.  Then the proxy accepts no more
+ * the proxy serves all requests for --shutdown-delay-duration; each answer
+ * asks the client to close the connection.  Then the proxy accepts no more
  * connections, answers late requests with 429, and ends watches in steps.
- * Requests under way may take --shutdown-timeout.  A second SIGTERM or SIGINT
- * to the parent ends everything at once.  Workers never outlive the parent.
+ * Requests in progress may take --shutdown-timeout.  A second SIGTERM or
+ * SIGINT to the parent ends everything at once.  Workers never outlive the
+ * parent.
  *
  * "kube-reports-proxy COMMAND" runs a command of commands/ instead.
  *
@@ -60,23 +61,26 @@
 #include "db/pg_environment.h"
 #include "upkeep/upkeep.h"
 
-/* free() returns larger allocations to the system. */
+/* Memory of larger allocations is returned to the system by free(). */
 #define LARGE_ALLOCATION (4 * 1024 * 1024)
 
-/* The parent restarts a worker that lived so long at once; otherwise it doubles the delay.  Milliseconds. */
+/*
+ * Milliseconds.  A worker that lived for LONG_LIFE is restarted at once; otherwise the delay before its restart is
+ * doubled.
+ */
 #define LONG_LIFE (60 * 1000)
 #define FIRST_RESTART_DELAY 100
 #define LAST_RESTART_DELAY 5000
 
-/* Milliseconds in which all workers of a proxy have stopped accepting after one has. */
+/* After one worker has stopped accepting connections, all workers have stopped within this time, in milliseconds. */
 #define ACCEPTING_ENDS_MS 250
 
-/* Time that the parent gives workers beyond their own deadline before it kills them, in milliseconds. */
+/* The parent kills workers this long after their own deadline, in milliseconds. */
 #define KILL_GRACE 5000
 
 #define MAX_OPEN_FILES 1048576
 
-/* How often the proxy asks kube-apiserver for what it needs to start, one second apart, before it gives up. */
+/* At its start the proxy asks kube-apiserver this many times, one second apart, before it gives up. */
 #define ASK_ATTEMPTS 60
 
 /* A child.  The upkeep process, if there is one, and the feed process are the last entries, after the workers. */
@@ -85,7 +89,7 @@ typedef struct Worker
 	pid_t		pid;			/* 0 when it does not run */
 	uint64_t	started_at;
 	uint64_t	start_at;		/* when the parent starts it again */
-	uint64_t	delay;			/* before the next restart */
+	uint64_t	delay;			/* milliseconds before the next restart */
 } Worker;
 
 static Worker *workers;
@@ -125,7 +129,7 @@ give_up(void *state)
 	http_server_exit();
 }
 
-/* What a child does when --shutdown-delay-duration has passed. */
+/* The functions of a child that are called when --shutdown-delay-duration has passed. */
 typedef struct Shutdown
 {
 	void		(*refuse) (void);	/* NULL: the child answers no requests */
@@ -146,9 +150,9 @@ end_requests(void *state)
 }
 
 /*
- * A client connects again as soon as its watch ends.  So watches end only when all workers have stopped accepting:
- * otherwise the client may begin a watch there that ends at once, which makes client-go list again.  For the same
- * reason a worker that has stopped begins no watch on the connections that are open.
+ * A client connects again as soon as its watch ends.  So watches end only when all workers have stopped accepting
+ * connections: otherwise a client may begin a watch at another worker that ends at once, which makes client-go list
+ * again.  For the same reason a worker that has stopped begins no watch on open connections.
  */
 static void
 stop(void *state)
@@ -198,7 +202,7 @@ upkeep_tick(void)
 	look_for_term(&upkeep_shutdown);
 }
 
-/* The feed process ends when the parent says so: after the workers, which it serves to their end. */
+/* Set by the parent's signal to the feed process, which serves the workers until they have ended. */
 static volatile sig_atomic_t feed_ends;
 
 static void
@@ -215,7 +219,7 @@ feed_tick(void)
 		http_server_exit();
 }
 
-/* A restarted worker reads the authentication settings again: what the parent read at its start may be out of date. */
+/* A restarted worker reads the authentication settings again: the parent read them at its start, maybe long ago. */
 static void
 learn_again(void)
 {
@@ -226,7 +230,7 @@ learn_again(void)
 		return;
 	arena_init(&arena);
 	if (authentication_lookup(&arena, &why) != LOOKUP_DONE)
-		log_line(LOG_ERROR, "the trusted CAs are those of the proxy's start: %s", why);
+		log_line(LOG_ERROR, "the trusted CAs stay as they were at the proxy's start: %s", why);
 	arena_free(&arena);
 }
 
@@ -326,7 +330,7 @@ start_error(const char *what, const char *why)
 	exit(1);
 }
 
-/* The name of a child for the log; valid until the next call. */
+/* Returns the name of a child for the log; valid until the next call. */
 static const char *
 child_name(int index)
 {
@@ -365,7 +369,7 @@ start_worker(int index)
 	worker->pid = pid;
 }
 
-/* Signals all children but the feed process.  Returns how many there are. */
+/* Sends a signal to all children except the feed process.  Returns how many there are. */
 static int
 signal_workers(int signal_number)
 {
@@ -449,7 +453,7 @@ start_due_workers(bool stopping)
 	return wait;
 }
 
-/* False when the feed process does not run. */
+/* Sends a signal to the feed process; false when it does not run. */
 static bool
 signal_feed(int signal_number)
 {
@@ -557,11 +561,11 @@ learn_cluster_id(void)
 	start_error(what, answer.why);
 }
 
-/* Reads from kube-apiserver which client CAs to trust, unless the flags say so. */
+/* Reads from kube-apiserver the CAs that the flags do not name. */
 static void
 learn_authentication(void)
 {
-	static const char what[] = "cannot learn from kube-apiserver whose certificates to believe; see "
+	static const char what[] = "cannot read the trusted CAs from kube-apiserver; see "
 	"--authentication-skip-lookup and "
 	"--authentication-tolerate-lookup-failure";
 	const char *why = "";

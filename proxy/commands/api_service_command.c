@@ -3,7 +3,8 @@
  * api_service_command.c
  *	  kube-reports-proxy apiservice: takes API groups over from CRDs, and gives them back.
  *
- * Each command may be run again: it leaves APIServices alone that are already right.
+ * Each command may be run again: it does not change an APIService that is
+ * already as it should be.
  *
  *-------------------------------------------------------------------------
  */
@@ -31,8 +32,8 @@ static const Flag enable_flags[] =
 	"PEM file with the CAs of the server's certificate; becomes the caBundle"},
 	COMMAND_KUBECONFIG_FLAG(&options.kubeconfig),
 	{"connect-to", FLAG_STRING, &options.connect_to, "", 0, 0,
-		"HOST:PORT of the server, such as that of kubectl port-forward, to ask which types it serves; by default that "
-	"of a ready endpoint"},
+		"HOST:PORT of the server, such as the one of kubectl port-forward, to ask which types it serves; by default "
+	"HOST:PORT of a ready endpoint"},
 	{"database", FLAG_STRING, &options.database, NULL, 0, 0,
 		"connection string of the database (may be empty, as for the server), to ask it instead of the server: a "
 	"server with --require-client-cert accepts no token"},
@@ -169,7 +170,7 @@ enable(int argc, char **argv)
 
 /* ---------- disable and status ---------- */
 
-/* Makes all APIServices that lead to the Service the targets. */
+/* Makes targets of all APIServices that lead to the Service.  On failure prints an error and returns false. */
 static bool
 find_all(Run *run)
 {
@@ -212,10 +213,11 @@ find_all(Run *run)
 }
 
 /*
- * Deletes the APIService; if there are CRDs, kube-apiserver makes its own at once, and serves them meanwhile.  A patch
- * that takes the Service away is not enough: kube-apiserver (kube-aggregator pkg/apiserver/handler_discovery.go,
- * AddAPIService) would go on to ask the Service what it serves, until it is restarted.  When the proxies are gone, it
- * would call the group stale in discovery, so that kubectl would not know its types and no namespace could be deleted.
+ * One attempt to give a group back: deletes the APIService.  If there are CRDs, kube-apiserver makes an APIService of
+ * its own at once, and serves the CRDs meanwhile.  A patch that removes the Service is not enough: kube-apiserver
+ * (kube-aggregator pkg/apiserver/handler_discovery.go, AddAPIService) would ask the Service for discovery until
+ * kube-apiserver is restarted.  When the proxies are gone, discovery would show the group as stale, so that kubectl
+ * would not know its types and no namespace could be deleted.
  */
 static Sent
 try_give_back(Run *run, Arena *arena, Target *target)

@@ -3,12 +3,14 @@
  * api_service_enable.c
  *	  Taking API groups over from their CRDs.
  *
- * The command first checks everything, and changes nothing if a check fails: the Service has a ready endpoint, its
- * certificate is from the CA and has the name that kube-apiserver verifies, it serves the group and version, and no
- * type that a CRD of the cluster serves there would be missing.  Then it changes each APIService, provided that the
- * APIService still has the version that was checked, and waits until kube-apiserver calls it available.  If one does
- * not become available, all get back their former content: an APIService that does not answer blocks the deletion of
- * every namespace.
+ * The command first checks everything, and changes nothing if a check fails:
+ * the Service has a ready endpoint; its certificate is from the CA and has the
+ * name that kube-apiserver verifies; the server serves the group and version,
+ * and every type that a CRD of the cluster serves there.  Then the command
+ * changes each APIService, provided that the APIService still has the version
+ * that was checked, and waits until the APIService is available.  If one does
+ * not become available, the command restores all of them: an APIService whose
+ * server does not answer blocks the deletion of every namespace.
  *
  *-------------------------------------------------------------------------
  */
@@ -41,7 +43,7 @@ read_ca_file(Run *run)
 	return true;
 }
 
-/* HOST:PORT of a ready endpoint.  If none is ready in time, prints an error and returns NULL. */
+/* Waits for a ready endpoint and returns its HOST:PORT.  If none is ready in time, prints an error, returns NULL. */
 static const char *
 wait_for_endpoint(Run *run)
 {
@@ -75,8 +77,8 @@ wait_for_endpoint(Run *run)
 }
 
 /*
- * Asks the server what it serves.  Prints an error and returns false if its certificate is invalid, or if it does not
- * answer and no database can be asked instead.
+ * Asks the server which types of a group and version it serves.  If the server does not tell, the database of
+ * --database is asked.  On failure, or when the server's certificate is invalid, prints an error and returns false.
  */
 static bool
 ask_server(Run *run, Asker *server, const Target *target, NameList *plurals)
@@ -119,7 +121,7 @@ ask_database(Run *run, const Target *target, NameList *plurals)
 	return false;
 }
 
-/* Whether a group and version can be taken over without losing a type; prints what prevents it. */
+/* Whether a group and version can be taken over without losing a type; prints the reason if not. */
 static bool
 look_at_served(Run *run, Asker *server, const Target *target)
 {
@@ -193,7 +195,7 @@ look_at_all(Run *run)
 
 /* ---------- changes ---------- */
 
-/* The caBundle to write.  A caBundle of ours with newer CAs than the file stays, as in upkeep/api_service.c. */
+/* Returns the caBundle to write.  The present caBundle stays if it leads here and is newer (upkeep/api_service.c). */
 static const char *
 bundle_for(Run *run, Arena *arena, const Registration *registration)
 {
@@ -253,7 +255,7 @@ try_take(Run *run, Arena *arena, Target *target)
 	sent = send_patch(run, arena, target->name, registration_take(arena, &registration, &wish));
 	if (sent != SENT)
 		return sent;
-	/* An APIService that led here before is not restored: this run does not make it worse. */
+	/* An APIService that led to this Service before is not restored: this run does not make it worse. */
 	if (registration.is_remote && service_is(&registration.service, &run->service))
 	{
 		command_tell("%s: leads to %s/%s as before, and has the new settings", target->name, run->service.namespace,
@@ -266,7 +268,10 @@ try_take(Run *run, Arena *arena, Target *target)
 	return SENT;
 }
 
-/* What kube-apiserver has made for CRDs is deleted, and kube-apiserver makes it anew: see try_give_back(). */
+/*
+ * One attempt to restore a target.  An APIService that kube-apiserver had made for CRDs is deleted, and kube-apiserver
+ * makes it anew: see try_give_back().
+ */
 static Sent
 try_restore(Run *run, Arena *arena, Target *target)
 {
@@ -284,7 +289,7 @@ try_restore(Run *run, Arena *arena, Target *target)
 	return send_patch(run, arena, target->name, registration_restore(arena, &registration, target->before));
 }
 
-/* Restores one target: an APIService that does not answer is worse than none. */
+/* Restores one target; if that fails, prints an error. */
 static void
 take_back(Run *run, Target *target)
 {

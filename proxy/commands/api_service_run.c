@@ -18,7 +18,7 @@
 #include "commands/crds.h"
 
 #define POLL_MS 500
-/* Attempts before giving up when others change the APIService meanwhile. */
+/* Number of attempts when other clients change the APIService each time. */
 #define MOST_CONFLICTS 10
 
 bool

@@ -17,7 +17,7 @@
 
 #define MOST_TARGETS 100
 
-/* The flags of all these commands. */
+/* The values of the flags of all these commands. */
 typedef struct ApiServiceOptions
 {
 	const char *kubeconfig;
@@ -25,7 +25,7 @@ typedef struct ApiServiceOptions
 	const char *replace_text;
 	const char *ca_file;
 	const char *connect_to;
-	const char *database;		/* NULL: not asked */
+	const char *database;		/* connection string; NULL: the database is not asked */
 	const char *cluster_id;
 	int			group_priority;
 	int			version_priority;
@@ -34,14 +34,14 @@ typedef struct ApiServiceOptions
 	bool		all;
 } ApiServiceOptions;
 
-/* One version of a group. */
+/* One group and version that a command works on. */
 typedef struct Target
 {
 	const char *group;
 	const char *version;
-	const char *name;			/* of the APIService */
-	bool		created;		/* by this run */
-	bool		given_back;		/* by this run */
+	const char *name;			/* name of the APIService */
+	bool		created;		/* this run created the APIService */
+	bool		given_back;		/* this run gave the group back */
 	json_t	   *before;			/* APIService before this run; NULL: not taken over, or created */
 } Target;
 
@@ -53,12 +53,12 @@ typedef struct Run
 	Arena		arena;
 	Asker	   *kube;
 	ServiceAddress service;
-	ServiceAddress replace;		/* without a name: none */
+	ServiceAddress replace;		/* the Service of --replace; without a name: none */
 	JsonText	ca;
 	X509_STORE *ca_store;
 	const char *ca_bundle;		/* base64 */
-	NameList	crds;			/* of the cluster */
-	uint64_t	deadline;		/* of loop_now() */
+	NameList	crds;			/* names of the CRDs of the cluster */
+	uint64_t	deadline;		/* end of the time limit, as loop_now() counts */
 	size_t		count;
 	Target		targets[MOST_TARGETS];
 } Run;
@@ -66,15 +66,16 @@ typedef struct Run
 /* Whether a text is a DNS name, which needs no escaping in a path. */
 extern bool run_is_name(const char *text);
 
-/* Reads NAMESPACE/NAME or NAMESPACE/NAME:PORT, the value of a flag; a wrong one ends the process. */
+/* Reads NAMESPACE/NAME or NAMESPACE/NAME:PORT, the value of a flag.  A wrong value ends the process with code 2. */
 extern void run_read_service(Run *run, const char *flag, const char *text, ServiceAddress *service);
 
-/* Closes and frees what a run has. */
+/* Closes the connections of a run and frees its memory. */
 extern void run_end(Run *run);
 
-/* Prints a refusal; for code 403 also where to find the rights that are missing. */
+/* Prints that kube-apiserver refused a request; for code 403 also which page lists the missing rights. */
 extern void tell_refused(const char *name, const Answer *answer);
 
+/* Waits before the next check of a state, or until a signal. */
 extern void pause_for_poll(void);
 
 /* Whether the deadline has passed, or a signal has ended waiting. */
@@ -93,17 +94,17 @@ typedef enum Found
 	FOUND_ERROR					/* an error was printed */
 } Found;
 
-/* The caller has the reference to *document, into which the registration points. */
+/* Reads an APIService.  The caller gets the reference *document, into which the texts of registration point. */
 extern Found read_api_service(Run *run, Arena *arena, const char *name, json_t **document, Registration *registration);
 
 typedef enum Sent
 {
 	SENT,
-	SENT_CONFLICT,				/* it was changed meanwhile: read it again */
+	SENT_CONFLICT,				/* the APIService was changed meanwhile: read it again */
 	SENT_ERROR					/* an error was printed */
 } Sent;
 
-/* method POST: creates the APIService; content_type NULL: JSON. */
+/* Sends a change of an APIService: POST creates it.  content_type NULL: JSON.  send_patch() sends a merge patch. */
 extern Sent send_change(Run *run, Arena *arena, const char *name, const char *method, const char *content_type,
 						JsonText body);
 extern Sent send_patch(Run *run, Arena *arena, const char *name, JsonText patch);
@@ -112,8 +113,9 @@ extern Sent send_patch(Run *run, Arena *arena, const char *name, JsonText patch)
 extern bool repeat(Run *run, Target *target, Sent (*attempt) (Run *run, Arena *arena, Target *target));
 
 /*
- * Waits for the condition Available with the reason "Local" (local), or with another reason (not local).
- * kube-apiserver gives the reason "Local" for a group that it serves itself, also for a while after that has changed.
+ * Waits until an APIService is available, with the reason "Local" (local) or another reason (not local).  Prints an
+ * error and returns false when the time is over.  kube-apiserver gives the reason "Local" for a group that it serves
+ * itself, and keeps it for a while after a change.
  */
 extern bool wait_available(Run *run, const char *name, bool local);
 

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * backend.c
- *	  The Service that an APIService will name: whether it is ready, and what it serves.
+ *	  The Service that an APIService will name: whether it is ready, and which types it serves.
  *
  * Reference: k8s-conformance 1.1, and kube-aggregator's remote_available_controller.go.
  *
@@ -19,7 +19,7 @@
 
 /* ---------- endpoints ---------- */
 
-/* Whether a port of a Service or of a slice has that name; "": no name. */
+/* Whether a port of a Service or of a slice has a name; "": whether it has none. */
 static bool
 has_name(const json_t *port, const char *name)
 {
@@ -28,7 +28,7 @@ has_name(const json_t *port, const char *name)
 	return (name[0] == '\0' && (value == NULL || json_is_null(value))) || kube_json_is(value, name);
 }
 
-/* The port of a Service with that number, or NULL. */
+/* Returns the port of a Service with that number, or NULL. */
 static const json_t *
 port_of(const json_t *service, int number)
 {
@@ -41,7 +41,7 @@ port_of(const json_t *service, int number)
 	return NULL;
 }
 
-/* HOST:PORT of a ready endpoint of a slice, or NULL. */
+/* Returns HOST:PORT of a ready endpoint of a slice, or NULL. */
 static const char *
 ready_in(Arena *arena, const json_t *slice, const char *port_name)
 {
@@ -143,7 +143,7 @@ backend_look(Asker *kube, Arena *arena, const ServiceAddress *service, const cha
 	return look_for_endpoint(kube, arena, service, port_name == NULL ? "" : port_name, address, why);
 }
 
-/* ---------- what is served ---------- */
+/* ---------- the served types ---------- */
 
 static void
 add_name(Arena *arena, NameList *list, size_t *capacity, const char *name)
@@ -176,7 +176,7 @@ backend_served(Asker *server, Arena *arena, const char *group, const char *versi
 	return true;
 }
 
-/* libpq's messages end with a newline. */
+/* Returns a message of libpq without the newline at its end. */
 static const char *
 pg_message(Arena *arena, const char *message)
 {

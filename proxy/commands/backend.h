@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * backend.h
- *	  The Service that an APIService will name: whether it is ready, and what it serves.
+ *	  The Service that an APIService will name: whether it is ready, and which types it serves.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,8 +15,8 @@
 typedef enum BackendState
 {
 	BACKEND_READY,
-	BACKEND_NOT_YET,			/* worth waiting for */
-	BACKEND_WRONG				/* not worth waiting for */
+	BACKEND_NOT_YET,			/* may become ready */
+	BACKEND_WRONG				/* cannot become ready without a change of the Service */
 } BackendState;
 
 /*
@@ -26,13 +26,13 @@ typedef enum BackendState
 extern BackendState backend_look(Asker *kube, Arena *arena, const ServiceAddress *service, const char **address,
 								 const char **why);
 
-/* The plural names of the types of a group and version that a server serves.  On failure false and answer->why. */
+/* Reads from a server which types of a group and version it serves (plural names).  On failure false, answer->why. */
 extern bool backend_served(Asker *server, Arena *arena, const char *group, const char *version, NameList *plurals,
 						   Answer *answer);
 
 /*
- * The same, from the database of a cluster's servers.  database is a connection string; with "" libpq takes all
- * parameters from the environment.  On failure false and *why.
+ * Reads the same from the database of the servers.  database is a connection string; with "" libpq takes all parameters
+ * from the environment.  cluster is the uid of the cluster.  On failure false and *why.
  */
 extern bool backend_registered(Arena *arena, const char *database, const char *cluster, const char *group,
 							   const char *version, NameList *plurals, const char **why);

@@ -60,7 +60,7 @@ static const FlagSet flag_set = {
 	.count = sizeof(flags) / sizeof(flags[0]),
 };
 
-/* A type that etcd has objects of. */
+/* A type, and the counts of its objects in etcd. */
 typedef struct CleanupKind
 {
 	const ReportKind *kind;
@@ -152,7 +152,7 @@ ask_for(const char *group)
 	return strcmp(line, group) == 0;
 }
 
-/* Asks once for each group.  A group whose name the user does not type stays. */
+/* Asks once for each group.  Objects of a group whose name the user does not type are not deleted. */
 static void
 confirm(Session *session)
 {
@@ -213,7 +213,7 @@ show_metrics(Session *session, const EtcdMetrics *before)
 				 "defragmentation");
 }
 
-/* True if all objects that were to be deleted are gone. */
+/* Deletes the objects; returns true if all objects that were to be deleted are gone. */
 static bool
 delete_all(Session *session)
 {

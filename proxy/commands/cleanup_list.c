@@ -3,12 +3,12 @@
  * cleanup_list.c
  *	  The objects of a type in etcd, and whether the database has each of them.
  *
- * The command asks the database about every object right before it deletes
- * the object.  The deletion names the uid and the resourceVersion that the
- * database was asked about: kube-apiserver refuses the deletion if the object
- * has changed meanwhile.
+ * Right before the command deletes an object, it asks the database whether it
+ * has a verified copy of this uid and resourceVersion.  The deletion names
+ * both, so kube-apiserver refuses the deletion if the object has changed
+ * meanwhile.
  *
- * An APIService is for one version of a group.  While proxies serve our
+ * An APIService is for one version of a group.  While proxies serve that
  * version, another version of the same CustomResourceDefinition still reaches
  * the objects in etcd, with the same names, uids and resourceVersions.
  *
@@ -23,10 +23,10 @@
 #include "commands/command.h"
 #include "commands/crd_list.h"
 
-/* Objects in one query to the database. */
+/* Number of objects in one query to the database. */
 #define CLEANUP_BATCH 200
 
-/* The most lines about refused objects; the table has their number. */
+/* Largest number of lines about refused objects; the table shows how many there are. */
 #define REFUSED_TOLD 50
 
 typedef struct CleanupItem
@@ -114,7 +114,7 @@ item_name(Arena *arena, const CleanupItem *item)
 						item->namespace_name.len > 0 ? "/" : "", (int) item->name.len, item->name.bytes);
 }
 
-/* True if the object is gone afterwards. */
+/* Deletes an object; returns true if the object is gone afterwards. */
 static bool
 delete_item(Cleanup *cleanup, Arena *arena, const CleanupItem *item)
 {

@@ -14,7 +14,7 @@
 
 typedef struct CleanupCounts
 {
-	size_t		found;			/* in etcd */
+	size_t		found;			/* objects in etcd */
 	size_t		verified;		/* may be deleted: the database has copies */
 	size_t		gone;			/* were imported, and then deleted in the database */
 	size_t		refused;
@@ -27,7 +27,7 @@ typedef struct Cleanup
 	const ReportStore *store;
 	Asker	   *kube;
 	const ReportKind *kind;
-	const char *version;		/* that reaches etcd */
+	const char *version;		/* a version whose objects kube-apiserver reads from etcd */
 	int			page_size;
 	bool		deletes;		/* false: only counts */
 	bool		also_gone;
@@ -36,13 +36,15 @@ typedef struct Cleanup
 	Progress	progress;
 } Cleanup;
 
-/* Goes through all objects.  On failure it prints an error and returns false. */
+/*
+ * Counts all objects of the type, and deletes those with copies if deletes is set.  On failure prints, returns false.
+ */
 extern bool cleanup_list(Cleanup *cleanup);
 
 /*
- * A version for which kube-apiserver reads from etcd: the type's own version, or another version of the
- * CustomResourceDefinition (wanted; "": any).  If there is none, returns NULL, and either prints an error or sets
- * *absent: the type does not exist.
+ * Returns a version for which kube-apiserver reads from etcd: the type's own version, or another version of the
+ * CustomResourceDefinition (wanted; "": any).  Returns NULL when there is none: then *absent is true if the type does
+ * not exist, else an error was printed.
  */
 extern const char *cleanup_version(Asker *kube, Arena *arena, const ReportKind *kind, const char *wanted, bool *absent);
 

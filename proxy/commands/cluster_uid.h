@@ -11,8 +11,8 @@
 #include "cluster/ask.h"
 
 /*
- * The uid of the namespace kube-system.  kube-apiserver is asked (kube NULL: not asked), and must agree with given,
- * the value of --cluster-id ("": none).  If the uid cannot be found out, prints an error and returns NULL.
+ * Returns the uid of the cluster.  kube-apiserver is asked for the uid of the namespace kube-system (kube NULL: not
+ * asked); it must be equal to given, the value of --cluster-id ("": none).  On failure prints an error, returns NULL.
  */
 extern const char *cluster_uid(Asker *kube, Arena *arena, const char *given);
 

@@ -3,8 +3,8 @@
  * command.h
  *	  The commands of kube-reports-proxy besides serving.
  *
- * A command is one run in the foreground.  It reports what it does on standard
- * error, line by line.  Its result (a table, a document) goes to standard
+ * A command is one run in the foreground.  It prints its steps on standard
+ * error, line by line, and its result (a table, a document) on standard
  * output.
  *
  *-------------------------------------------------------------------------
@@ -51,15 +51,18 @@ extern void command_error(const char *format,...) __attribute__((format(printf, 
 
 /* ---------- common parts ---------- */
 
-/* The flag for the kubeconfig, and its server.  On failure command_kube() prints an error and returns NULL. */
+/*
+ * The flag for the kubeconfig.  command_kube() returns its kube-apiserver; on failure it prints an error and returns
+ * NULL.
+ */
 #define COMMAND_KUBECONFIG_FLAG(target) \
 	{"kubeconfig", FLAG_FILE, target, "", 0, 0, \
-	"kubeconfig to reach kube-apiserver with; without it, the service account of the pod"}
+	"kubeconfig for kube-apiserver; by default the service account of the pod"}
 
 /* The flag for the cluster in the database. */
 #define COMMAND_CLUSTER_ID_FLAG(target) \
 	{"cluster-id", FLAG_UUID, target, "", 0, 0, \
-	"uid of the cluster's namespace kube-system; by default kube-apiserver is asked"}
+	"uid of the cluster's namespace kube-system; by default read from kube-apiserver"}
 
 struct Asker;
 extern struct Asker *command_kube(Arena *arena, const char *kubeconfig);

@@ -3,12 +3,12 @@
  * crd_list.c
  *	  The objects of a CustomResourceDefinition in a cluster, page by page.
  *
- * A list of many pages can take longer than etcd keeps the state at its
- * beginning (usually five minutes).  Then kube-apiserver answers 410 and offers
- * a token that continues after the last object with the current state.  So the
- * list has every object that existed all the time, and another run is needed
- * for objects that changed meanwhile.  Without such a token the list begins
- * anew.
+ * All pages of a list show the state at its beginning, which etcd keeps for a
+ * limited time (usually five minutes).  A list of many pages can take longer.
+ * Then kube-apiserver answers 410 and offers a token with which the list
+ * continues after the last object, with the current state.  Such a list has
+ * every object that existed all the time; for objects that changed meanwhile,
+ * another run is needed.  Without such a token the list begins anew.
  *
  *-------------------------------------------------------------------------
  */
@@ -69,8 +69,8 @@ go_on(CrdList *list, JsonText body)
 }
 
 /*
- * Whether an answer is a page of a list: see kube_json_is_list().  import must not take another answer for the news
- * that all objects are gone.
+ * Whether an answer is a page of a list: see kube_json_is_list().  import must not conclude from another answer that
+ * all objects are gone.
  */
 static bool
 is_page(Arena *arena, const JsonNode *document)

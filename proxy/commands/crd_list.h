@@ -12,13 +12,13 @@
 #include "cluster/ask.h"
 #include "commands/report_store.h"
 
-/* Where kube-apiserver sends requests for a group and version to. */
+/* Where kube-apiserver sends requests for a group and version. */
 typedef enum CrdReach
 {
-	CRD_STORED,					/* its own storage: a CustomResourceDefinition exists */
-	CRD_SERVED,					/* an aggregated server, which hides the stored objects; *why: its Service */
-	CRD_ABSENT,					/* nowhere */
-	CRD_UNKNOWN					/* it does not tell; *why */
+	CRD_STORED,					/* to its own storage: a CustomResourceDefinition exists */
+	CRD_SERVED,					/* to an aggregated server, which hides the stored objects; *why: its Service */
+	CRD_ABSENT,					/* nowhere: the group and version are not served */
+	CRD_UNKNOWN					/* kube-apiserver does not tell; *why has the reason */
 } CrdReach;
 
 extern CrdReach crd_reach(Asker *kube, Arena *arena, const char *group, const char *version, const char **why);
@@ -28,10 +28,10 @@ typedef enum CrdStep
 	CRD_PAGE,					/* a page; more follow */
 	CRD_LAST,					/* the last page */
 	CRD_RESTART,				/* the list has expired (410): the next call begins it anew */
-	CRD_FAILED					/* *why */
+	CRD_FAILED					/* *why has the reason */
 } CrdStep;
 
-/* The caller sets kube to page_size, and the other members to zero. */
+/* A list.  The caller sets the members from kube to page_size, and the others to zero. */
 typedef struct CrdList
 {
 	Asker	   *kube;
@@ -44,11 +44,11 @@ typedef struct CrdList
 	bool		moved;			/* the list continued with a later state of the cluster (410) */
 	bool		begun;			/* a page was read */
 	int			restarts;
-	int			expiries;		/* without a page in between */
+	int			expiries;		/* number of 410 answers since the last page */
 	size_t		total;			/* objects of the whole list, from the first page; 0: unknown */
 } CrdList;
 
-/* Returns the items of the next page, in the arena; *status: the code of a failure. */
+/* Reads the next page: *items are in the arena.  After CRD_FAILED, *status is the HTTP status (0: no answer). */
 extern CrdStep crd_list_next(CrdList *list, Arena *arena, const JsonNode **items, int *status, const char **why);
 extern void crd_list_end(CrdList *list);
 

@@ -3,9 +3,10 @@
  * crd_source.c
  *	  CustomResourceDefinitions from files and from kube-apiserver, for register.
  *
- * Operators ship their CRDs as YAML: a file for each, or one file with many
- * documents, among which are Deployments and roles.  Documents are separated as
- * kubectl does it: by lines that begin with "---".
+ * Operators ship their CRDs as YAML: a file for each CRD, or one file with
+ * many documents, among them Deployments and roles.  As for kubectl, a line
+ * that
+ * begins with "---" separates documents.
  *
  *-------------------------------------------------------------------------
  */
@@ -23,7 +24,7 @@
 #include "commands/crds.h"
 #include "cluster/transfer.h"
 
-/* A file holds the CRDs of an operator with everything around them; one CRD is at most what etcd takes. */
+/* A file may have all CRDs and other objects of an operator; a CRD is smaller than the limit of etcd for an object. */
 #define FILE_LIMIT ((size_t) 64 * 1024 * 1024)
 #define CRD_LIMIT ((size_t) 16 * 1024 * 1024)
 #define COLLECTION "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -83,7 +84,7 @@ add_crd(CrdSet *set, Arena *arena, const JsonNode *crd, const char *origin, cons
 	return true;
 }
 
-/* Adds a document, if it is a CustomResourceDefinition, or those in it, if it is a list. */
+/* Adds a document if it is a CustomResourceDefinition; if it is a list, adds the CustomResourceDefinitions in it. */
 static bool
 add_document(CrdSet *set, Arena *arena, const JsonNode *document, const char *origin, const char *group)
 {
@@ -131,7 +132,7 @@ add_yaml(CrdSet *set, Arena *arena, JsonText text, const char *origin, const cha
 	return false;
 }
 
-/* The length of the first document of a text; *skip: how much a separator takes behind it. */
+/* Returns the length of the first document of a text; *skip: the length of the separator after it. */
 static size_t
 document_length(const char *bytes, size_t len, size_t *skip)
 {

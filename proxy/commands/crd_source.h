@@ -17,7 +17,7 @@ typedef struct CrdText
 	const char *name;			/* plural.group */
 	const char *group;
 	const char *origin;			/* file or server, for messages */
-	NameList	versions;		/* those that are served */
+	NameList	versions;		/* the served versions */
 	JsonText	text;
 } CrdText;
 
@@ -30,8 +30,8 @@ typedef struct CrdSet
 
 /*
  * Adds the CustomResourceDefinitions of a file (YAML with any number of documents, or JSON; "-" is standard input), or
- * of the files *.yaml, *.yml and *.json of a directory, but only those of a group unless that is NULL.  Other documents
- * are passed over.  On failure prints an error and returns false.
+ * of the files *.yaml, *.yml and *.json of a directory.  group: add only CustomResourceDefinitions of this group; NULL:
+ * of all groups.  Other documents are ignored.  On failure prints an error and returns false.
  */
 extern bool crd_set_add_path(CrdSet *set, Arena *arena, const char *path, const char *group);
 

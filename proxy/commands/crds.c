@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * crds.c
- *	  The CustomResourceDefinitions of a cluster, as the commands need them.
+ *	  The names and versions of the CustomResourceDefinitions of a cluster.
  *
  * The list asks for metadata alone: the definitions of a large cluster are tens of megabytes.
  *
@@ -18,7 +18,7 @@
 /* Even the metadata can be half a megabyte, with the annotation of kubectl apply and managedFields. */
 #define PAGE_SIZE 20
 #define PAGE_LIMIT ((size_t) 64 * 1024 * 1024)
-/* More than kube-apiserver can handle. */
+/* More than kube-apiserver can handle: a list that does not end is wrong. */
 #define MOST_CRDS 100000
 
 static void
@@ -28,7 +28,7 @@ add_name(Arena *arena, NameList *list, size_t *capacity, const char *name)
 	list->names[list->count++] = name;
 }
 
-/* Adds the names of a page.  Returns the position of the next page, NULL after the last. */
+/* Adds the names of a page.  Returns the continue token of the next page, NULL after the last page. */
 static const char *
 take_page(Arena *arena, const json_t *page, NameList *names, size_t *capacity)
 {

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * etcd_metrics.c
- *	  Data about etcd from kube-apiserver's metrics.
+ *	  The size and the contents of etcd, from kube-apiserver's metrics.
  *
  * The names changed over time: apiserver_storage_size_bytes was
  * apiserver_storage_db_total_size_in_bytes before Kubernetes 1.28, and
@@ -28,7 +28,7 @@ etcd_metrics_read(Asker *kube, Arena *arena)
 	return (EtcdMetrics) {.why = answer.why, .text = answer.body};
 }
 
-/* The value of the first line with this name whose labels contain all parts (up to NULL); below 0: not found. */
+/* Returns the value of the first line with this name whose labels contain all parts (up to NULL); below 0: none. */
 static double
 find_value(const EtcdMetrics *metrics, const char *name, const char *const *parts)
 {

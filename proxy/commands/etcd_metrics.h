@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * etcd_metrics.h
- *	  Data about etcd from kube-apiserver's metrics: its size, and the number of objects of a type.
+ *	  The size of etcd and the number of its objects of a type, from kube-apiserver's metrics.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,7 +18,7 @@ typedef struct EtcdMetrics
 
 extern EtcdMetrics etcd_metrics_read(Asker *kube, Arena *arena);
 
-/* Below 0: unknown. */
+/* Return the size of etcd in bytes, and its number of objects of a type; below 0: unknown. */
 extern double etcd_metrics_size(const EtcdMetrics *metrics);
 extern double etcd_metrics_objects(const EtcdMetrics *metrics, const char *group, const char *resource);
 

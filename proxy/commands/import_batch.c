@@ -18,10 +18,10 @@
 
 #include "commands/command.h"
 
-/* The most lines about objects that are newer in the database; the table has their number. */
+/* Largest number of lines about objects that are newer in the database; the table shows how many there are. */
 #define KEPT_TOLD 20
 
-/* The same for objects that are stored as different documents, usually all for the same reason. */
+/* The same for objects that are stored as different documents; usually all have the same reason. */
 #define ALTERED_TOLD 100
 
 #define HASH_BYTES 32
@@ -219,7 +219,7 @@ verify_items(ImportBatch *batch, ImportItem *items, size_t count)
 	return true;
 }
 
-/* One object may cause the error of a whole batch: then each object is sent alone. */
+/* Sends objects in one call.  If it fails, one object may be the cause: then each object is sent alone. */
 static bool
 send_items(ImportBatch *batch, ImportItem *items, size_t count)
 {
@@ -255,7 +255,7 @@ send_items(ImportBatch *batch, ImportItem *items, size_t count)
 		}
 		return true;
 	}
-	/* Errors about privileges, space and connections concern all other objects, too. */
+	/* After errors about privileges, space and connections, no other object could be stored either. */
 	if (rows == NULL && (failure.sqlstate[0] == '\0' || strncmp(failure.sqlstate, "42", 2) == 0 ||
 						 strncmp(failure.sqlstate, "53", 2) == 0 || strncmp(failure.sqlstate, "55", 2) == 0 ||
 						 strncmp(failure.sqlstate, "57", 2) == 0 || strncmp(failure.sqlstate, "25", 2) == 0))
@@ -310,7 +310,11 @@ import_batch_add(ImportBatch *batch, Arena *arena, JsonNode *document)
 	item->source_version = copied(&batch->arena, json_get(metadata, "resourceVersion"));
 	json_remove(metadata, "resourceVersion");
 	json_remove(metadata, "selfLink");
-	/* Objects from before Kubernetes 1.11, and some of a reports-server, have none.  Every stored object has one. */
+
+	/*
+	 * Every stored object has a generation.  Objects from before Kubernetes 1.11, and some of a reports-server, lack
+	 * it.
+	 */
 	if (json_get(metadata, "generation") == NULL)
 		json_set(arena, metadata, "generation", json_new_integer(arena, 1));
 	item->namespace_name = copied(&batch->arena, json_get(metadata, "namespace"));

@@ -11,14 +11,14 @@
 #include "commands/progress.h"
 #include "commands/report_store.h"
 
-/* Objects of one type by their outcome. */
+/* Numbers of objects of one type, by their outcome. */
 typedef struct ImportCounts
 {
 	size_t		read;
 	size_t		imported;
 	size_t		updated;
 	size_t		unchanged;
-	size_t		kept;			/* the stored object is newer */
+	size_t		kept;			/* not copied: the stored object is newer */
 	size_t		refused;		/* invalid, or its namespace is being deleted */
 	size_t		altered;		/* stored as a different document */
 	size_t		verified;		/* read again after the commit: the same document */
@@ -35,9 +35,7 @@ typedef struct ImportItem
 	bool		stored;
 } ImportItem;
 
-/*
- * Limits of a transaction, in objects and in bytes: other writers of the type wait for one transaction at most.
- */
+/* Limits of a transaction, in objects and in bytes, so that other writers of the type wait only for a short time. */
 #define IMPORT_BATCH_OBJECTS 64
 #define IMPORT_BATCH_BYTES ((size_t) 2 * 1024 * 1024)
 
@@ -45,12 +43,12 @@ typedef struct ImportBatch
 {
 	const ReportStore *store;
 	const ReportKind *kind;
-	const char *source;			/* of api_import() */
+	const char *source;			/* the parameter source of api_import() */
 	bool		overwrite;
 	ImportCounts counts;
 	Progress	progress;
 	size_t		kept_told;
-	Arena		arena;			/* of the items */
+	Arena		arena;			/* memory of the items */
 	ImportItem	items[IMPORT_BATCH_OBJECTS];
 	size_t		count;
 	size_t		bytes;
@@ -59,7 +57,10 @@ typedef struct ImportBatch
 extern void import_batch_begin(ImportBatch *batch, const ReportStore *store, const ReportKind *kind, const char *source,
 							   bool overwrite);
 
-/* Adds an object and changes its tree.  If the database cannot be written to, prints an error and returns false. */
+/*
+ * Adds an object, whose tree is changed; sends the batch when it is full.  import_batch_flush() sends the rest.  If the
+ * database accepts no writes, they print an error and return false.
+ */
 extern bool import_batch_add(ImportBatch *batch, Arena *arena, JsonNode *document);
 extern bool import_batch_flush(ImportBatch *batch);
 extern void import_batch_end(ImportBatch *batch);

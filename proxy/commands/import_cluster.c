@@ -9,7 +9,7 @@
 
 #include "commands/crd_list.h"
 
-/* Tells the user what to do about a group that is already served. */
+/* Tells the user how to import a group that this server already serves. */
 static void
 explain_served(Progress *progress, const ReportKind *kind, const char *version, const char *service)
 {
@@ -36,7 +36,7 @@ reach(ImportBatch *batch, Asker *kube, const char *version)
 	return found == CRD_STORED ? IMPORT_WHOLE : found == CRD_ABSENT ? IMPORT_ABSENT : IMPORT_FAILED;
 }
 
-/* A list that begins anew is counted from zero. */
+/* A list begins anew: its objects are counted from zero. */
 static void
 begin_again(ImportBatch *batch)
 {
@@ -79,7 +79,7 @@ import_from_cluster(ImportBatch *batch, Asker *kube, const char *version, int pa
 		arena_init(&arena);
 		step = crd_list_next(&list, &arena, &items, &status, &why);
 		batch->progress.total = list.total;
-		/* Behind a page, 404 comes from a server that does not know the CustomResourceDefinition yet, or any more. */
+		/* After a page, 404 comes from a server that does not know the CustomResourceDefinition yet, or any more. */
 		if (step == CRD_FAILED && status == 404 && !list.begun)
 			end = IMPORT_ABSENT;
 		else if (step == CRD_FAILED)
@@ -95,8 +95,8 @@ import_from_cluster(ImportBatch *batch, Asker *kube, const char *version, int pa
 	}
 
 	/*
-	 * Somebody may have switched the group meanwhile.  Then later pages came from the proxies: they show copies, and
-	 * what was left in etcd looks as if it were not there.
+	 * The group may have been switched to the proxies meanwhile.  Then later pages came from the proxies and show
+	 * copies: objects in etcd that were not copied yet are not in them.
 	 */
 	if (end == IMPORT_WHOLE && reach(batch, kube, list.version) == IMPORT_FAILED)
 	{

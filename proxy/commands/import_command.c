@@ -3,9 +3,10 @@
  * import_command.c
  *	  kube-reports-proxy import: copies reports into the database.
  *
- * The source is only read.  Every run reads every object.  Objects that are
- * already stored are compared, not written again.  So after an interrupted run
- * the command is simply run again: no state has to be resumed or cleaned up.
+ * The command only reads the source.  Every run reads every object.  Objects
+ * that are already stored are compared, not written again.  So an interrupted
+ * run leaves no state that must be resumed or cleaned up: the command is run
+ * again.
  *
  *-------------------------------------------------------------------------
  */
@@ -19,7 +20,7 @@
 #include "commands/command.h"
 #include "commands/import_source.h"
 
-/* Copies that are deleted in one transaction. */
+/* Number of copies that are deleted in one transaction. */
 #define PRUNE_STEP "200"
 
 static struct
@@ -71,8 +72,8 @@ typedef struct Import
 {
 	Arena		arena;
 	ReportStore store;
-	Asker	   *kube;			/* NULL: not asked */
-	PgSession  *source;			/* NULL: kube is the source */
+	Asker	   *kube;			/* kube-apiserver; NULL: not needed */
+	PgSession  *source;			/* database of a reports-server; NULL: kube is the source */
 	bool		complete;		/* every type was read to its end */
 	ImportCounts sum;
 } Import;

@@ -16,10 +16,10 @@
 
 #include "commands/command.h"
 
-/* An annotation that reports-server adds to every object, and that is no longer true. */
+/* An annotation that reports-server adds to every object.  It is not true for copies, so it is removed. */
 #define SERVED_BY "kyverno.reports-server.io/served-by"
 
-/* Rows from before reports-server knew clusters: the next reports-server that starts takes them. */
+/* The cluster_id of rows that are older than this column: the next reports-server that starts takes these rows. */
 #define UNCLAIMED "00000000-0000-0000-0000-000000000000"
 
 typedef struct ServerTable
@@ -91,7 +91,7 @@ import_reports_server_check(PgSession *source, Arena *arena, const char *cluster
 	return known;
 }
 
-/* The documents are printed by a Go program: name and namespace are taken from the key columns. */
+/* Corrects a document of reports-server: sets name and namespace from the key columns, removes SERVED_BY. */
 static void
 tidy(Arena *arena, JsonNode *document, const char *name, const char *namespace_name)
 {
@@ -119,7 +119,7 @@ take_row(ImportBatch *batch, Arena *arena, const PgRows *rows, int row)
 	JsonError	error;
 	JsonNode   *document = json_parse(arena, text, strlen(text), NULL, NULL, &error);
 
-	/* jsonb can be anything. */
+	/* The column may have a JSON value that is no object. */
 	if (document == NULL || document->kind != JSON_KIND_OBJECT)
 		document = json_new_object(arena);
 	tidy(arena, document, pg_rows_value(rows, row, 0), pg_rows_value(rows, row, 1));

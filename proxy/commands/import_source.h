@@ -20,14 +20,14 @@ typedef enum ImportEnd
 } ImportEnd;
 
 /*
- * Reads all objects of the batch's type into the batch, in this version of the CustomResourceDefinition; "": the
- * type's own version.
+ * Reads all objects of the batch's type into the batch, in pages of page_size objects.  version: of the
+ * CustomResourceDefinition; "": the type's own version.
  */
 extern ImportEnd import_from_cluster(ImportBatch *batch, Asker *kube, const char *version, int page_size);
 
 /*
- * The same from the PostgreSQL of a reports-server: reads the rows of this cluster and those that no cluster has
- * claimed yet.
+ * The same from the PostgreSQL of a reports-server: reads the rows of this cluster, and the rows that belong to no
+ * cluster yet.  The check prints an error and returns false when the database has no tables or rows for the cluster.
  */
 extern bool import_reports_server_check(PgSession *source, Arena *arena, const char *cluster);
 extern ImportEnd import_from_reports_server(ImportBatch *batch, PgSession *source, int page_size);

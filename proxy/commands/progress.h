@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * progress.h
- *	  The progress of a long command: a line that changes on a terminal,
- *	  otherwise a line now and then.
+ *	  The progress of a long command: on a terminal one line that changes,
+ *	  elsewhere a line every ten seconds.
  *
  *-------------------------------------------------------------------------
  */
@@ -23,10 +23,11 @@ typedef struct Progress
 	uint64_t	shown_at;
 } Progress;
 
+/* Begin the progress of work on objects; show how many objects are done. */
 extern void progress_begin(Progress *progress, const char *what);
 extern void progress_step(Progress *progress, size_t done);
 
-/* Prints a line above the one that changes.  Control characters become question marks. */
+/* Prints a line above the line that changes.  Control characters become question marks. */
 extern void progress_tell(Progress *progress, const char *format,...) __attribute__((format(printf, 2, 3)));
 
 /* Prints the final line: the number of objects and the time. */

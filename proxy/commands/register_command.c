@@ -4,9 +4,9 @@
  *	  kube-reports-proxy register: serves the types of CustomResourceDefinitions.
  *
  * The names compliance and trivy stand for the API groups of two operators,
- * whose result mappings the extension has.  Their CRDs are not built in, for
- * they change with the version of the operator: they are read from where the
- * operator has put them, kube-apiserver, or from its YAML.
+ * whose result mappings the extension has.  Their CRDs are not built in,
+ * because they change with the version of the operator.  They are read from
+ * kube-apiserver, where the operator has stored them, or from its YAML.
  *
  *-------------------------------------------------------------------------
  */
@@ -103,7 +103,7 @@ known_group(const char *name)
 	return NULL;
 }
 
-/* Adds the CRDs of a known group, from --from or from kube-apiserver, which has to have them. */
+/* Adds the CRDs of a known group, from --from or from kube-apiserver.  If they are missing, prints an error. */
 static bool
 add_known(CrdSet *set, Run *run, const KnownGroup *known)
 {
@@ -177,7 +177,7 @@ print_types(const PgRows *rows)
 	fflush(stdout);
 }
 
-/* All types or none. */
+/* Registers all types in one transaction.  On failure prints an error and returns false. */
 static bool
 store_definitions(const CrdSet *set, Arena *arena)
 {
@@ -212,7 +212,7 @@ store_definitions(const CrdSet *set, Arena *arena)
 
 /* ---------- the APIServices ---------- */
 
-/* Makes each group and version that the definitions serve a target. */
+/* Makes targets of all groups and versions that the definitions serve. */
 static bool
 set_targets(const CrdSet *set, Run *run)
 {

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * report_store.c
- *	  The database that import writes to and cleanup compares etcd with.
+ *	  The database of the commands import and cleanup.
  *
  *-------------------------------------------------------------------------
  */
@@ -41,7 +41,7 @@ refuse(ReportStore *store, const char *what, const PgFailure *failure)
 	return false;
 }
 
-/* Whether one of the names means this type; counts the matches of each name. */
+/* Whether one of the names is this type's; counts the matches of each name. */
 static bool
 is_wanted(const NameList *names, size_t *found, const ReportKind *kind)
 {
@@ -57,7 +57,7 @@ is_wanted(const NameList *names, size_t *found, const ReportKind *kind)
 	return wanted;
 }
 
-/* A type has a row for each version; the version that it is stored in comes first. */
+/* Takes the wanted types.  A type has a row for each version; the version in which it is stored comes first. */
 static bool
 choose_kinds(ReportStore *store, Arena *arena, const PgRows *rows, const char *kinds)
 {

@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * report_store.h
- *	  The database that import writes to and cleanup compares etcd with.
+ *	  The database of the commands import and cleanup.
  *
- * The callers use the functions of sql/store/import.sql.
+ * The commands call functions of sql/store/import.sql.
  *
  *-------------------------------------------------------------------------
  */
@@ -12,7 +12,7 @@
 
 #include "db/pg_session.h"
 
-/* A served type, in the version that it is stored in. */
+/* A served type, in the version in which it is stored. */
 typedef struct ReportKind
 {
 	const char *group;
@@ -30,15 +30,13 @@ typedef struct ReportStore
 } ReportStore;
 
 /*
- * Connects, introduces itself like a proxy, and reads which types are served.  kinds names the wanted types by resource
- * or resource.group, separated by commas; "": all.  On failure prints an error and returns false.
+ * Connects, calls api_hello() as a proxy does, and reads which types are served.  kinds names the wanted types by
+ * resource or resource.group, separated by commas; "": all.  On failure prints an error and returns false.
  */
 extern bool report_store_open(ReportStore *store, Arena *arena, const char *database, const char *cluster,
 							  const char *kinds);
 
-/*
- * The first four parameters of every function; report_store_name() sets them.
- */
+/* The first four parameters of every function of import.sql; report_store_name() sets them. */
 #define REPORT_STORE_TYPE "$1::uuid, $2::text, $3::text, $4::text"
 extern void report_store_name(const ReportStore *store, const ReportKind *kind, PgParameter *parameters);
 

@@ -122,7 +122,7 @@ access_attributes(Arena *arena, const Route *route, AccessAttributes *attributes
 
 /* --- The document --- */
 
-/* NULL, which json_pack() omits, for an empty text. */
+/* Returns a string; for an empty text NULL, which json_pack() omits. */
 static json_t *
 optional(const char *text)
 {
@@ -278,7 +278,9 @@ append_texts(StrBuf *key, const char *const *texts, size_t count)
 		strbuf_append(key, texts[i], strlen(texts[i]) + 1);
 }
 
-/* All that the document depends on: texts with the NUL at their ends, lists with their lengths. */
+/*
+ * Returns the key of a review: all parts of the document, texts with the NUL at their ends, lists with their lengths.
+ */
 static JsonText
 question_key(Arena *arena, const User *user, const AccessAttributes *asked)
 {

@@ -17,7 +17,7 @@
 /* The attributes of a request; strings are never NULL, "" when absent. */
 typedef struct AccessAttributes
 {
-	bool		resource;		/* a resource request; else only path and verb (the method in lower case) count */
+	bool		resource;		/* a resource request; else only path and verb (the method in lower case) are set */
 	const char *verb;
 	const char *path;
 	const char *group;
@@ -35,8 +35,8 @@ extern void access_attributes(Arena *arena, const Route *route, AccessAttributes
 extern void access_reviews_start(KubeApi *api);
 
 /*
- * done() gets a positive answer when the request is allowed; it tells the reviewer's reason.  stranger: see
- * review_ask().
+ * Asks whether the user may send the request.  done() gets a positive answer when the request is allowed; the member
+ * told of the answer is the reviewer's reason.  stranger: see review_ask().
  */
 extern void access_review_ask(Arena *arena, const User *user, bool stranger, const AccessAttributes *attributes,
 							  ReviewWaiter *waiter,

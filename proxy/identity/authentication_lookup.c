@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * authentication_lookup.c
- *	  Looks up what kube-apiserver publishes about authentication for extension servers.
+ *	  Reads the settings of authentication that kube-apiserver publishes for extension servers.
  *
  *-------------------------------------------------------------------------
  */

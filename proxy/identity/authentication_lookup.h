@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * authentication_lookup.h
- *	  Looks up what kube-apiserver publishes about authentication for extension servers.
+ *	  Reads the settings of authentication that kube-apiserver publishes for extension servers.
  *
- * The ConfigMap kube-system/extension-apiserver-authentication.
+ * They are in the ConfigMap kube-system/extension-apiserver-authentication.
  *
  * Reference: k8s-conformance 4.1, AUTHN-01, AUTHN-11.
  *
@@ -14,22 +14,22 @@
 
 #include "cluster/kubeapi.h"
 
-/* Whether the flags leave something to look up, and a kube-apiserver is configured. */
+/* Whether the flags lack a setting that the ConfigMap has, and a kube-apiserver is configured. */
 extern bool authentication_lookup_wanted(void);
 
 typedef enum LookupResult
 {
-	LOOKUP_DONE,				/* also when there is no such ConfigMap yet */
+	LOOKUP_DONE,				/* the ConfigMap was read, or does not exist yet */
 	LOOKUP_FORBIDDEN,			/* another attempt would not help */
 	LOOKUP_FAILED
 } LookupResult;
 
-/* Looks up once.  Blocks for at most ten seconds, therefore not for the loop.  Sets *why unless LOOKUP_DONE. */
+/* Reads the ConfigMap once.  Blocks for at most ten seconds: not for the loop.  Sets *why unless LOOKUP_DONE. */
 extern LookupResult authentication_lookup(Arena *arena, const char **why);
 
 /*
- * Follows the ConfigMap from the loop, for ever.  When it is deleted, its content stays in force: kube-apiserver
- * creates it again.
+ * Watches the ConfigMap from the loop, until the process ends.  When the ConfigMap is deleted, its content stays in
+ * force: kube-apiserver creates it again.
  */
 extern void authentication_lookup_follow(KubeApi *api);
 

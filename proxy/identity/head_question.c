@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * head_question.c
- *	  Authenticates the sender of a body at the end of the head, before the body is read.
+ *	  Authenticates the client of a request with a body at the end of the head, before the body is read.
  *
- * Only refuses requests that would be refused anyway.  The complete request is
- * authenticated again, from the cached review of its token.
+ * This refuses only requests that would be refused later too.  The complete
+ * request is authenticated again, from the cached review of its token.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * head_question.h
- *	  Authenticates the sender of a body at the end of its head: members of HttpListener.
+ *	  Authenticates the client of a request with a body at the end of the head: members of HttpListener.
  *
  *-------------------------------------------------------------------------
  */

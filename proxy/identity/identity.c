@@ -3,10 +3,10 @@
  * identity.c
  *	  Authenticates and authorizes requests.
  *
- * These sources name the user of a request; the first one that does so counts:
- * the headers of a front proxy, the certificate of a client, a bearer token.
- * If no source names a user but one was refused, the request is refused; if
- * there was no source at all, the request is anonymous.
+ * Three sources can name the user of a request: the headers of a front proxy,
+ * the certificate of a client, a bearer token.  The first source that names a
+ * user counts.  If no source names a user but one was refused, the request is
+ * refused; if there was no source at all, the request is anonymous.
  *
  * Only this is allowed: everything for system:masters, the always-allow paths
  * for everyone, and the rest by --authorization-mode.  The fixed modes also
@@ -29,7 +29,7 @@
 #include "base/loop.h"
 #include "identity/token_review.h"
 
-/* Refused credentials are logged at most this often, in milliseconds. */
+/* Shortest time between two log lines about refused credentials, in milliseconds. */
 #define REFUSAL_LOG_INTERVAL 5000
 
 void
@@ -321,7 +321,7 @@ append_quoted(StrBuf *buf, const char *text)
 	quote_text(buf, text, strlen(text));
 }
 
-/* Escapes parts of the request, which must not look like HTML in a client that shows the message. */
+/* Appends a part of the request, escaped so that a client that shows the message does not take it for HTML. */
 static void
 append_harmless(StrBuf *buf, const char *text)
 {

@@ -4,8 +4,8 @@
  *	  Authenticates and authorizes requests.
  *
  * All such decisions are made here.  They may need an answer of
- * kube-apiserver: therefore both functions answer through a callback, which
- * may run before the function returns.
+ * kube-apiserver.  Therefore both functions return their result through a
+ * callback, which may run before the function returns.
  *
  * Reference: k8s-conformance 4.2, 5.1, 5.2.
  *
@@ -41,7 +41,9 @@ typedef enum Decision
 /* reason may be NULL; it is valid during the call. */
 typedef void (*AuthorizeDone) (void *state, Decision decision, const char *reason);
 
-/* A question in progress, embedded in its owner's struct, zeroed at first.  One at a time. */
+/*
+ * A question in progress, embedded in its owner's struct, zeroed at first.  It can be used for one question at a time.
+ */
 typedef struct IdentityQuestion
 {
 	ReviewWaiter waiter;
@@ -52,10 +54,11 @@ typedef struct IdentityQuestion
 	void	   *state;
 } IdentityQuestion;
 
-/* The user lives in the arena; NULL unless AUTHENTICATED. */
+/* Finds the user of a request.  done() gets the user, in the arena; NULL unless AUTHENTICATED. */
 extern void identity_authenticate(HttpRequest *request, Arena *arena, IdentityQuestion *question,
 								  IdentityDone done, void *state);
 
+/* Decides whether the user may send the request with these attributes. */
 extern void identity_authorize(Arena *arena, const User *user, const AccessAttributes *attributes,
 							   IdentityQuestion *question,
 							   AuthorizeDone done, void *state);
@@ -69,12 +72,12 @@ extern bool identity_is_anonymous(const User *user);
 extern bool identity_is_master(const User *user);
 
 /*
- * Whether the request asks for impersonation, which this server does not offer: kube-apiserver handles it before it
- * forwards a request.  *attributes are the right that the user would need; their strings live as long as the request.
+ * Whether the request asks for impersonation, which this server does not offer: kube-apiserver impersonates before it
+ * forwards a request.  *attributes describe the right that the user would need; they live as long as the request.
  */
 extern bool identity_impersonates(HttpRequest *request, AccessAttributes *attributes);
 
-/* No callback runs afterwards. */
+/* Ends the question in progress, if there is one.  No callback runs afterwards. */
 extern void identity_cancel(IdentityQuestion *question);
 
 /* Returns the text of section 5.2: ... is forbidden: User "alice" cannot list resource "reports" in API group ... */

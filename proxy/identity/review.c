@@ -3,9 +3,9 @@
  * review.c
  *	  Reviews by kube-apiserver, each asked once and cached for a while.
  *
- * Answers are found by a keyed digest of the whole question: no two questions
- * share a digest, no client can choose a bucket, and a token is not kept in
- * memory after its review.
+ * The cache finds answers by a keyed digest of the whole question.  So no two
+ * questions have the same digest, no client can choose a bucket, and a token
+ * is not kept in memory after its review.
  *
  *-------------------------------------------------------------------------
  */
@@ -31,12 +31,12 @@
 #define TEXT (JSON_COMPACT | JSON_ENCODE_ANY)
 
 /*
- * Number of digests of positively answered questions, which are kept to tell known askers from strangers: a power of
- * two.
+ * Number of remembered digests of questions that had a positive answer; a power of two.  An asker with a remembered
+ * digest is no stranger.
  */
 #define VOUCHED_SLOTS 8192
 
-/* Failures are logged at most this often, in milliseconds. */
+/* Shortest time between two log lines about failures, in milliseconds. */
 #define FAILURE_LOG_INTERVAL 5000
 
 typedef struct Review Review;
@@ -52,8 +52,8 @@ struct Review
 	LoopTimer	timeout;
 	bool		stranger;
 	bool		remember;
-	bool		told;			/* its waiters are being told: do not free it */
-	uint64_t	expires_at;		/* of a cached one; 0: not cached */
+	bool		told;			/* the callbacks of its waiters run: do not free it */
+	uint64_t	expires_at;		/* when the cached answer expires; 0: not cached */
 	ReviewAnswer answer;
 	ReviewWaiter *waiters;
 };
@@ -67,8 +67,8 @@ struct ReviewCache
 	Review	   *newest;
 	Review	   *oldest;
 	size_t		remembered;
-	size_t		under_way[2];	/* of others, and of strangers */
-	uint64_t	vouched[VOUCHED_SLOTS]; /* the first bytes of a digest, in the slot that they select */
+	size_t		under_way[2];	/* number of reviews in progress: of known askers, and of strangers */
+	uint64_t	vouched[VOUCHED_SLOTS]; /* the first bytes of a digest, which also select the slot */
 	uint64_t	failure_logged_at;
 };
 
@@ -184,7 +184,10 @@ keep(Review *review)
 	link_use(review);
 }
 
-/* These slots outlive the cached answers: an asker known a moment ago does not wait among strangers. */
+/*
+ * Returns the slot of a digest and the number to store there.  Slots outlive the cached answers, so that an asker that
+ * was known a moment ago does not wait among strangers.
+ */
 static uint64_t *
 vouched_slot(ReviewCache *cache, const unsigned char *digest, uint64_t *number)
 {
@@ -237,7 +240,7 @@ remove_waiter(ReviewWaiter *waiter)
 	waiter->review = NULL;
 }
 
-/* Tells all waiters.  Their callbacks may cancel others, ask again, or fill the cache. */
+/* Calls the callbacks of all waiters, which may cancel other waiters, ask again, or fill the cache. */
 static void
 tell(Review *review, ReviewOutcome outcome)
 {

@@ -3,10 +3,10 @@
  * review.h
  *	  Reviews by kube-apiserver, each asked once and cached for a while.
  *
- * A review is a document that is posted and returns with a status: a
- * TokenReview or a SubjectAccessReview.  Equal ones are posted once at a time,
- * however many requests wait for the answer, and are not even made while the
- * answer is cached.  A failure is never cached.
+ * A review is a document that the proxy posts and that returns with a status:
+ * a TokenReview or a SubjectAccessReview.  However many requests wait for the
+ * same review, it is posted once.  While its answer is cached, it is not
+ * posted again.  A failure is never cached.
  *
  * Reference: k8s-conformance AUTHN-06, AUTHZ-11, AUTHZ-12.
  *
@@ -28,7 +28,7 @@ typedef enum ReviewOutcome
 typedef struct ReviewAnswer
 {
 	bool		positive;
-	json_t	   *told;			/* what the answer tells, see the kind; NULL: nothing */
+	json_t	   *told;			/* the part of the answer that ReviewKind.read() returns; NULL: none */
 } ReviewAnswer;
 
 /* One kind of review. */
@@ -38,12 +38,12 @@ typedef struct ReviewKind
 	const char *path;
 	TransferBudget budget;
 	TransferBudget strange_budget;
-	uint64_t	positive_ms;	/* how long an answer is cached; 0: not at all */
+	uint64_t	positive_ms;	/* how long a positive answer is cached; 0: not cached */
 	uint64_t	negative_ms;
-	size_t		capacity;		/* answers in the cache; the least recently used one makes room */
-	size_t		most_under_way; /* more reviews in progress are refused; strangers are counted separately */
+	size_t		capacity;		/* limit of cached answers; at it, the least recently used one is dropped */
+	size_t		most_under_way; /* limit of reviews in progress, the same for strangers; more are refused */
 
-	/* The document to post about a question. */
+	/* Returns the document to post for a question. */
 	json_t	   *(*document) (Arena *arena, const void *question);
 
 	/* Reads the status of the review; false with *why when it is invalid.  answer and *why point into it. */
@@ -52,7 +52,7 @@ typedef struct ReviewKind
 
 typedef struct ReviewCache ReviewCache;
 
-/* Lives as long as the worker; kind is not copied. */
+/* Returns a new cache, which lives as long as the worker; kind is not copied. */
 extern ReviewCache *review_cache_new(KubeApi *api, const ReviewKind *kind);
 
 /* answer is valid during the call; NULL unless REVIEW_ANSWERED. */
@@ -69,15 +69,15 @@ typedef struct ReviewWaiter
 } ReviewWaiter;
 
 /*
- * Asks for a review.  done() runs once, maybe before this returns, unless the waiter is cancelled.  Equal keys mean
- * equal documents; key and question are used during the call.  remember: whether the answer may be cached.  stranger:
- * the asker is not known.  Reviews of strangers have their own limits, so that their number delays no others.  After a
- * positive answer, the same key no longer counts as a stranger's.
+ * Asks for a review.  done() runs once, perhaps before this function returns, unless the waiter is cancelled.  Equal
+ * keys must mean equal documents; key and question are used only during the call.  remember: whether the answer may be
+ * cached.  stranger: the asker is not known.  Reviews of strangers have limits of their own, so that they do not delay
+ * other reviews.  After a positive answer, later reviews with the same key do not count as a stranger's.
  */
 extern void review_ask(ReviewCache *cache, JsonText key, const void *question, bool remember, bool stranger,
 					   ReviewWaiter *waiter, ReviewDone done, void *state);
 
-/* done() will not run.  The review continues and its answer is cached. */
+/* Ends the wait, if there is one: done() will not run.  The review continues, and its answer is cached. */
 extern void review_cancel(ReviewWaiter *waiter);
 
 #endif							/* REVIEW_H */

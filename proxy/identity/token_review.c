@@ -3,8 +3,8 @@
  * token_review.c
  *	  Finds the user of a bearer token: TokenReview by kube-apiserver.
  *
- * With --api-audiences, the token must be meant for one of them: the
- * TokenReview names them, and the answer must contain one of them.
+ * With --api-audiences, a token must be issued for one of these audiences: the
+ * TokenReview names them, and the answer must name one of them.
  *
  *-------------------------------------------------------------------------
  */
@@ -92,7 +92,7 @@ is_text_array(const json_t *array)
 	return array == NULL || json_is_null(array) || json_is_array(array);
 }
 
-/* Checks what token_review_user() relies on. */
+/* Whether a value has the form that token_review_user() relies on. */
 static bool
 is_user(const json_t *user)
 {

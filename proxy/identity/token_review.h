@@ -15,10 +15,12 @@
 
 extern void token_reviews_start(KubeApi *api);
 
-/* False: tokens cannot be reviewed and are ignored. */
+/* Whether tokens can be reviewed; if not, they are ignored. */
 extern bool token_reviews_possible(void);
 
-/* done() gets a positive answer when the token is valid; token_review_user() reads the user from it. */
+/*
+ * Asks for the user of a token.  done() gets a positive answer when the token is valid; token_review_user() reads it.
+ */
 extern void token_review_ask(Arena *arena, const char *token, ReviewWaiter *waiter, ReviewDone done, void *state);
 extern void token_review_user(Arena *arena, const ReviewAnswer *answer, User *user);
 

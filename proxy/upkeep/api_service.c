@@ -3,20 +3,21 @@
  * api_service.c
  *	  Maintains the caBundle of the APIServices that lead to this server.
  *
- * kube-apiserver verifies our certificate by the caBundle of an APIService, so
- * the issuer of the certificate must update the caBundle after a change of the
- * CA (AUTHN-12).  Where nothing else does that, --apiservice-ca-file names the
- * CAs and the upkeep process does it: at the start, whenever the file or the
- * certificate changes, and every minute.
+ * kube-apiserver verifies the certificate of this server by the caBundle of an
+ * APIService, so the caBundle must be updated after a change of the CA
+ * (AUTHN-12).  With --apiservice-ca-file, which names the CAs, the upkeep
+ * process does that: at the start, whenever the file or the certificate
+ * changes, and every minute.
  *
- * A caBundle that verifies the certificate in use is never changed, nor is one
- * with a newer CA than the file: when two proxies change their certificates
- * one after the other, the slower one does not undo the change of the other.
+ * A caBundle that verifies the certificate in use is never changed.  Nor is a
+ * caBundle with a newer CA than the file: when two proxies change their
+ * certificates one after the other, the slower proxy does not undo the change
+ * of the other.
  *
- * An APIService is also left alone when its Service belongs to another server,
- * such as one that this server will replace soon.  A Service is ours when its
- * name is in our certificate.  commands/api_service_command.c takes
- * APIServices over.
+ * An APIService whose Service belongs to another server is not changed either,
+ * such as a server that this server will replace soon.  A Service belongs to
+ * this server when its name is in the certificate in use.
+ * commands/api_service_command.c takes APIServices over.
  *
  * Reference: k8s-conformance AUTHN-12.
  *
@@ -48,7 +49,7 @@
 typedef struct ApiService
 {
 	struct ApiService *next;
-	KubeCall   *call;			/* its read or patch in progress; NULL: none */
+	KubeCall   *call;			/* its GET or PATCH in progress; NULL: none */
 	char		name[];			/* version.group */
 } ApiService;
 
@@ -123,7 +124,7 @@ read_cas(void)
 	return false;
 }
 
-/* Whether a caBundle must be replaced by ours. */
+/* Whether a caBundle must be replaced by the CAs of the file. */
 static bool
 is_outdated(Arena *arena, const ApiService *service, const char *bundle)
 {

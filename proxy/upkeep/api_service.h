@@ -8,7 +8,7 @@
 #ifndef API_SERVICE_H
 #define API_SERVICE_H
 
-/* Starts this in the upkeep process if --apiservice-ca-file is given; lasts as long as the process. */
+/* The upkeep process calls this when its loop exists; does nothing without --apiservice-ca-file. */
 extern void api_services_start(void);
 
 #endif							/* API_SERVICE_H */

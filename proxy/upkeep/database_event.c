@@ -5,9 +5,9 @@
  *
  * Operators look at the pods of a proxy before they read its log.  When the
  * database has refused connections for lack of room (53300), an Event of the
- * pod says so, and what can be done.  All processes count refusals in shared
- * memory (metrics.c).  The upkeep process needs no database to report them: at
- * most one Event in EVENT_MS, for all refusals since the last one.
+ * pod says so, and names the remedies.  All processes count refusals in shared
+ * memory (metrics.c).  The upkeep process reports them without a database: at
+ * most one Event in EVENT_MS, for all refusals since the previous Event.
  *
  * A proxy that may not create Events logs that once.
  *
@@ -32,7 +32,7 @@
 static KubeApi *kube_api;
 static LoopTimer timer;
 static uint64_t told;			/* refusals that Events have reported */
-static uint64_t told_at;		/* 0: none yet */
+static uint64_t told_at;		/* time of the last Event; 0: none yet */
 static bool sending;
 
 static void

@@ -3,9 +3,9 @@
  * engine_step.c
  *	  Steps of upkeep in the SQL variant: the database asks, the engine answers.
  *
- * A call whose step needs the engine has done nothing: it returns questions.
- * The next call brings all answers so far.  Documents that were changed
- * meanwhile make other questions.
+ * When a step needs the engine, its call changes nothing and returns
+ * questions.  The next call passes all answers so far.  If documents were
+ * changed meanwhile, that call may return other questions.
  *
  *-------------------------------------------------------------------------
  */
@@ -19,9 +19,9 @@
 #include "decide/answer.h"
 
 /*
- * Rounds of questions and bytes of answers of one step.  At the limit the step fails without an effect, and the next
- * step begins again after the pause that follows a failure.  Otherwise a step whose documents change in each round
- * would never end.
+ * Limits of the rounds of questions, and of the bytes of answers, of one step.  At a limit the step fails without an
+ * effect, and begins again after the pause that follows a failure.  Without limits, a step whose documents change in
+ * each round would never end.
  */
 #define MAX_ROUNDS 100
 #define MAX_BYTES ((size_t) 256 << 20)
@@ -36,7 +36,7 @@ typedef struct EngineStep
 	int64_t		told;
 	uint64_t	timeout_ms;
 	PgDone		done;
-	Arena		arena;			/* of the answers */
+	Arena		arena;			/* memory of the answers */
 	JsonText   *hashes;
 	JsonText   *answers;
 	size_t		count;
@@ -44,12 +44,12 @@ typedef struct EngineStep
 	size_t		answer_capacity;
 	size_t		bytes;
 	int			rounds;
-	bool		endless;		/* it has asked too much */
+	bool		endless;		/* the step has asked more than the limits allow */
 } EngineStep;
 
 static void stepped(void *state, PgOutcome outcome, PgResult *result, const PgError *error);
 
-/* What a step does, as api_engine_step() names it. */
+/* Returns the name by which api_engine_step() knows the work of a step. */
 static const char *
 work_name(PgStatement task)
 {
@@ -118,7 +118,7 @@ stepped(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 		step_call(step);
 		return;
 	}
-	/* The row of a call that asks says that there is more to do: taken for an outcome, the step would not pause. */
+	/* The row of a call with questions says that there is more to do.  Passed to done(), it would prevent the pause. */
 	if (step->endless)
 	{
 		pg_result_free(result);

@@ -3,27 +3,27 @@
  * policies.c
  *	  Tells the database which policies the cluster has; it needs them to merge reports.
  *
- * A result that is dropped because its policy is missing is lost for good.  So
- * a proxy merges only while its view is complete: while it knows, for every
- * kind of policy that can have results, which policies exist now, and has told
- * the database.  Otherwise merging pauses, and the set in the database stays
- * as it is.
+ * A merge drops results whose policy is missing, and they are lost for good.
+ * So a proxy merges only while its view is complete: it knows, for every kind
+ * of policy that can have results, which policies exist now, and has told the
+ * database.  Otherwise merging pauses, and the set in the database stays as it
+ * is.
  *
  * A kind that is served is listed and watched.  Its part of the view is valid
  * while kube-apiserver keeps that watch open.  When the watch ends, for any
  * reason, a list precedes the next watch.
  *
  * Discovery shows which kinds are served.  No event announces a new kind, so
- * discovery is read every two seconds.  A kind counts as absent as of the last
- * look, and the view is valid only while that look is recent.  This also
- * detects a kube-apiserver that has silently become unreachable.  Kyverno
- * takes longer than these two seconds from the definition of a kind to the
- * first result, so kube-reports usually knows the kind first.
+ * the proxy looks at discovery every two seconds.  The view is valid only
+ * while the last look is recent; so a kube-apiserver that has become
+ * unreachable is noticed too.  Kyverno takes longer than two seconds from the
+ * definition of a kind to the first result, so kube-reports usually knows the
+ * kind first.
  *
  * A kind may be missing for a moment, while a kube-apiserver starts or a
  * definition is replaced.  It counts as absent, and its policies as gone, when
- * every look during ABSENT_MS has missed it.  Until then the kind is unknown,
- * and merging pauses.
+ * no look during ABSENT_MS has found it.  Until then the kind is unknown, and
+ * merging pauses.
  *
  * Each proxy has its own view.  Views of different moments differ, and a view
  * may reach the database late.  So the database gives the stored set a
@@ -115,18 +115,18 @@ typedef struct Policy
 {
 	struct Policy *next;
 	unsigned	list;			/* number of the last list with this policy */
-	json_t	   *active;			/* what is sent about it; NULL: nothing */
+	json_t	   *active;			/* the description that is sent to the database; NULL: not sent */
 	char		uid[];
 } Policy;
 
 typedef struct PolicyWatch
 {
 	const PolicyKind *kind;
-	bool		watched;		/* it is served and followed */
+	bool		watched;		/* the kind is served, and its policies are watched */
 	bool		live;			/* its policies are up to date */
-	bool		absent;			/* every look during ABSENT_MS has missed it */
-	bool		asked;			/* the look in progress asks for it */
-	uint64_t	missed_since;	/* start of the first look that missed it; 0: none */
+	bool		absent;			/* no look during ABSENT_MS has found the kind */
+	bool		asked;			/* the look in progress asks for the kind */
+	uint64_t	missed_since;	/* start of the first look that did not find the kind; 0: found */
 	unsigned	served;			/* versions found by the look in progress, as bits */
 	unsigned	list;
 	Policy	   *policies;
@@ -160,7 +160,7 @@ static uint64_t looked_at;		/* start of the last complete look; 0: none, or it f
 
 static const char not_told[] = "kube-apiserver does not tell of the policies";
 
-/* Why merging pauses, as reported in the log: the first cause; when that is solved, the next one. */
+/* The reason for the pause of merging that the log has reported.  When it is solved, the log reports the next one. */
 static bool resting;
 static const void *blamed;
 static int	blamed_status;
@@ -227,7 +227,7 @@ note_rest(const void *because, int status, const char *what, const char *why)
 	blamed_status = status;
 }
 
-/* The same for an answer with a status, or for none: why. */
+/* The same for an answer with a status; 0: no answer, because of why. */
 static void
 note_answer(const void *because, int status, const char *what, const char *asked, const char *why)
 {
@@ -247,8 +247,8 @@ note_mended(const void *cause)
 /* ---------- the policies ---------- */
 
 /*
- * The engine names the rules, those that Kyverno generates, too: the database asks it for them as well.  NULL, with
- * which all rules count, if the policy has more levels than the engine reads.
+ * Returns the names of a policy's rules, with the rules that Kyverno generates.  The engine finds them, as in the
+ * database.  NULL if the policy has more levels than the engine reads: then results of every rule count.
  */
 static json_t *
 policy_rules(const json_t *policy)
@@ -274,8 +274,8 @@ policy_rules(const json_t *policy)
 }
 
 /*
- * What the database is to know about a policy; NULL when its results do not count: a label disables them, or no label
- * enables them (admission policies of kube-apiserver).
+ * Returns the description of a policy for the database; NULL when results of the policy do not count: a label disables
+ * them, or no label enables them (admission policies of kube-apiserver).
  */
 static json_t *
 policy_active(const json_t *policy, const PolicyKind *kind)
@@ -296,7 +296,7 @@ policy_active(const json_t *policy, const PolicyKind *kind)
 					 "version", version == NULL ? "" : version);
 }
 
-/* Removes a policy; where points to it. */
+/* Removes a policy from its list; *where is the pointer to it. */
 static void
 policy_remove(Policy **where)
 {
@@ -465,7 +465,9 @@ on_live(void *state, bool live)
 	}
 }
 
-/* The kind existed a moment ago: the next looks decide. */
+/*
+ * The collection does not exist (404).  The kind existed a moment ago, so the next looks decide whether it is absent.
+ */
 static void
 on_absence(void *state)
 {

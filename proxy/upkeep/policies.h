@@ -14,15 +14,15 @@
 #include <stdint.h>
 
 /*
- * The caller passes on, again and again, what the database says about the policies.  by_proxies: proxies must report
- * the active policies; from the first such call on, this proxy follows them if there is a kube-apiserver.  stored: a
- * proxy has already reported them; if false, this proxy sends them again.
+ * Call after each step of upkeep, with the state of the policies in the database.  by_proxies: proxies must report the
+ * active policies; from the first such call on, this proxy follows them if there is a kube-apiserver.  stored: a proxy
+ * has already reported them; if false, this proxy sends them again.
  */
 extern void policies_follow(bool by_proxies, bool stored);
 
 /*
- * Whether reports may be merged: this proxy knows the present policies and has sent them, or has no kube-apiserver to
- * ask.  *version is the version of its set in the database (0: any set).
+ * Whether reports may be merged: this proxy knows the present policies and has sent them, or has no kube-apiserver.
+ * *version is the version that the database gave to the sent set (0: any set).
  */
 extern bool policies_known(int64_t *version);
 

@@ -3,9 +3,9 @@
  * upkeep.c
  *	  The upkeep process: background work for the store and the cluster.
  *
- * The steps of this file are small calls, one after the other, on the
- * connection for such work.  Webhooks and other work that must not wait for
- * the steps use the other connection (pg.c).
+ * The steps of this file are small calls, one after the other, on one of the
+ * two connections of the process.  Webhooks and other work that must not wait
+ * for the steps use the other connection (pg.c).
  *
  *-------------------------------------------------------------------------
  */
@@ -30,8 +30,8 @@
 #define STEP_TIMEOUT_MS 30000
 
 /*
- * How often the objects are counted: from a second, as long as numbers change much, to a minute.  An empty store does
- * not stay empty for long, and is counted at once.
+ * How often the objects are counted: between every second, while the numbers change much, and every minute.  An empty
+ * store is counted at least every COUNT_EMPTY_MS: it does not stay empty for long, and counting it takes no time.
  */
 #define COUNT_MS 1000
 #define COUNT_EMPTY_MS 4000
@@ -100,7 +100,7 @@ step_send(PgCall *call, PgDone done)
 	pg_send(call, false, STEP_TIMEOUT_MS, done, NULL);
 }
 
-/* A step in which the database may need the engine: in the SQL variant it asks this process. */
+/* Makes a step in which the database may need the engine: in the SQL variant, the database asks this process. */
 static void
 work_send(PgStatement statement, PgDone done)
 {
@@ -160,7 +160,7 @@ counted(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 	{
 		uint64_t	most = objects == 0 ? COUNT_EMPTY_MS : COUNT_MOST_MS;
 
-		/* Much is a tenth. */
+		/* A change by more than a tenth is much. */
 		if (llabs(objects - counted_objects) > counted_objects / 10)
 			count_pause = COUNT_MS;
 		else

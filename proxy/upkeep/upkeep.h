@@ -3,13 +3,13 @@
  * upkeep.h
  *	  The upkeep process: background work for the store and the cluster.
  *
- * It runs beside the workers, with two database connections of its own, so
- * that clients never wait for it and its faults end no watch.  Its work:
+ * The process runs beside the workers, with two database connections of its
+ * own.  So clients never wait for it, and its faults end no watch.  Its work:
  * maintenance of the log and of history, catching up after a restore, folding
  * of counts, merging of reports, deleted namespaces, the active policies,
  * webhooks, the caBundle of APIServices, and the readings for result metrics.
- * Proxies take turns by locks in the database, so any number of them may run
- * this process.
+ * Locks in the database let proxies take turns, so any number of proxies may
+ * run this process.
  *
  *-------------------------------------------------------------------------
  */

@@ -3,17 +3,19 @@
  * webhook.c
  *	  Sends new failures to the targets of add_webhook().
  *
- * The database says which events to send to which target and keeps the
- * position (sql/export/outgoing.sql).  This file signs a batch, sends it with
- * libcurl, and reports the outcome to the database, repeatedly while this
- * sender still holds the target: a lost acknowledgement costs a repetition.
+ * The database says which events to send to which target, and keeps the
+ * position of each target (sql/export/outgoing.sql).  This file signs a batch,
+ * sends it with libcurl, and reports the outcome to the database.  The report
+ * is repeated while this sender still holds the target, because a lost report
+ * makes the batch be sent again.
  *
  * Requests follow the Standard Webhooks convention: webhook-id,
  * webhook-timestamp and, with a key, webhook-signature.  Tokens, keys and CAs
- * are files in --webhook-directory, which are read for each batch.  A batch
- * whose file cannot be read is not sent, and the target is left to other
- * proxies for a while: a missing file of one proxy is not a failure of the
- * target.  Redirects are not followed: any code but 200 to 299 is a failure.
+ * are files in --webhook-directory, which are read for each batch.  When a
+ * file cannot be read, the batch is not sent, and this proxy leaves the target
+ * to other proxies for a while: a missing file of one proxy is not a failure
+ * of the target.  Redirects are not followed: a code other than 200 to 299 is
+ * a failure.
  *
  *-------------------------------------------------------------------------
  */
@@ -40,12 +42,12 @@
 #define STATES_MS 15000
 #define PG_TIMEOUT_MS 10000
 
-/* The most batches in progress. */
+/* Largest number of batches in progress. */
 #define MAX_DELIVERIES 16
 
 /*
- * The time that api_webhook_next() gives a sender beyond the target's time-out: the outcome is reported again that
- * long.
+ * The time that api_webhook_next() gives a sender beyond the target's time-out.  The report of the outcome is repeated
+ * during this time, every NOTE_AGAIN_MS.
  */
 #define NOTE_MS 5000
 #define NOTE_AGAIN_MS 250
@@ -84,9 +86,9 @@ typedef struct Delivery
 	Arena		arena;
 	KubeConfig	target;
 	uint64_t	held_until;
-	int			code;			/* of the answer that is being read */
+	int			code;			/* HTTP status of the answer that is being read */
 	size_t		answer_len;
-	const char *failure;		/* NULL: the batch was acknowledged */
+	const char *failure;		/* reason of the failure; NULL: the batch was acknowledged */
 	bool		not_sent;		/* this proxy failed, not the target */
 	LoopTimer	timer;			/* reports the outcome again */
 } Delivery;
@@ -251,7 +253,7 @@ delivered(void *state, int status, const char *why)
 	note_outcome(delivery);
 }
 
-/* Sends the batch, unless something that it needs is missing or invalid. */
+/* Sends the batch, unless one of its files or its key is missing or invalid. */
 static void
 deliver(Delivery *delivery)
 {
