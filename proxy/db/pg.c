@@ -3,9 +3,9 @@
  * pg.c
  *	  Calls of the extension's functions over a pool of connections.
  *
- * Owns the pools and their queues, sends each waiting call over a connection
- * (pg_choice.c chooses it), and sweeps the pools every 100 ms for what has
- * taken too long.
+ * This file owns the pools and their queues, and sends each waiting call over
+ * a connection that pg_choice.c chooses.  A sweep every 100 ms ends
+ * connections, attempts to connect and calls whose time is over.
  *
  * Threads do two things that libpq does only by blocking: resolving host names
  * (pg_resolve.c) and cancelling queries (pg_interrupt.c).
@@ -24,16 +24,17 @@
 #include "db/pg_pipeline.h"
 #include "db/pg_stall.h"
 
-#define QUEUE_LIMIT 1000		/* waiting requests of a pool */
-#define EXEMPT_LIMIT 1000		/* additional places, for system:masters */
-#define ROOMLESS_LIMIT 250		/* places for calls that wait for room for their answers, and */
-#define ROOMLESS_MS 10000		/* how long they may wait */
-#define ROOMLESS_LOG_MS 5000	/* their refusals are logged at most this often */
+#define QUEUE_LIMIT 1000		/* limit of the calls that wait in the queue of a pool */
+#define EXEMPT_LIMIT 1000		/* further places in the queue, for system:masters */
+#define ROOMLESS_LIMIT 250		/* limit of the calls that wait for room for their answers */
+#define ROOMLESS_MS 10000		/* how long a call may wait for room */
+#define ROOMLESS_LOG_MS 5000	/* shortest time between two log lines about refusals for lack of room */
 #define SWEEP_MS 100
 #define AWAY_MS 2000			/* how long a call waits for a connection to come back */
-#define READ_LOCK_TIMEOUT "3s"	/* the functions have their own for writes; this one is for what precedes them */
+/* lock_timeout of sessions.  Functions that write, and steps of upkeep that must not wait, set a value of their own. */
+#define READ_LOCK_TIMEOUT "3s"
 #define WRITE_LOCK_TIMEOUT "5s"
-#define UPKEEP_LOCK_TIMEOUT "0" /* steps that must not wait have their own */
+#define UPKEEP_LOCK_TIMEOUT "0"
 
 static Pool reads;
 static Pool writes;
@@ -341,8 +342,8 @@ pg_start_receiver(void)
 }
 
 /*
- * The connection for writes serves the steps of upkeep.c, which take up to some seconds each.  The one for reads serves
- * webhooks and the like.
+ * The connection for writes serves the steps of upkeep.c, each of which may take some seconds.  The connection for
+ * reads serves webhooks and other work that must not wait for the steps.
  */
 void
 pg_start_upkeep(void)

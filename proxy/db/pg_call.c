@@ -4,8 +4,8 @@
  *	  Calls of the extension's functions: statements, parameters, results.
  *
  * All values are in binary form, except the cluster's uuid, which the server
- * parses.  The lengths in results are checked: the functions may be those of
- * another version.
+ * parses.  The lengths in results are checked, because the database may have
+ * functions of another version.
  *
  *-------------------------------------------------------------------------
  */
@@ -33,8 +33,7 @@ _Static_assert(PG_STATEMENT_COUNT <= METRICS_CALLS, "each statement has a series
 
 const PgStatementText pg_statements[PG_STATEMENT_COUNT] = {
 	/*
-	 * Sent alone and not prepared: through a pooler of transactions, other statements would disturb other clients'
-	 * sessions.
+	 * Sent alone and not prepared: a pooler of transactions might run further statements in sessions of other clients.
 	 */
 	[PG_WHO] = {"who", "SELECT pg_catalog.pg_backend_pid()", 1, true, false, true},
 	[PG_SETTINGS] = {"settings", PG_SET_ROWS(PG_EXPECTED_SETTINGS "," PG_PROXY_SETTINGS), 1, true, false, true},
@@ -42,7 +41,7 @@ const PgStatementText pg_statements[PG_STATEMENT_COUNT] = {
 		"SELECT h.generation, h.store, pg_catalog.current_setting('transaction_read_only')::boolean,"
 		" h.oldest_protocol, h.newest_protocol,"
 		" kube_reports_internal.script_version(),"
-		/* An extension of an earlier version does not say it. */
+		/* The answer of an earlier version has no column variant. */
 		" pg_catalog.to_jsonb(h)->>'variant'"
 	" FROM kube_reports_internal.api_hello($1::uuid, $2::text, $3::int4) h", 7, true, false, false},
 	[PG_REGISTRY] = {"registry", "SELECT * FROM kube_reports_internal.api_registry($1::uuid)", 15, false, false, false},

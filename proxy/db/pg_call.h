@@ -17,11 +17,11 @@
 #include "base/answer_room.h"
 #include "db/pg.h"
 
-#define PG_PARAMETERS 20		/* of one statement, at most */
+#define PG_PARAMETERS 20		/* limit of the parameters of one statement */
 
 /*
- * The protocols that the statements of this proxy work with, down to PROTOCOL_OLDEST.  The extension reports the
- * protocols that it supports (kube_reports_internal.protocols()).  docs/contributing.md says when a new one is needed.
+ * This proxy works with the protocols from PROTOCOL_OLDEST to PROTOCOL_NEWEST.  The extension reports the protocols
+ * that it supports (kube_reports_internal.protocols()).  docs/contributing.md says when a new one is needed.
  */
 #define PROTOCOL_NEWEST 1
 #define PROTOCOL_OLDEST 1
@@ -46,15 +46,15 @@ extern const size_t pg_answer_bytes[PG_STATEMENT_COUNT];
 struct PgCall
 {
 	PgStatement statement;
-	PgDone		done;			/* NULL when the answer is no longer wanted */
+	PgDone		done;			/* NULL when the call was abandoned */
 	void	   *state;
 	struct PgConnection *connection;	/* NULL while it waits */
 	bool		urgent;
 	bool		standby;		/* goes to the standby's pool */
 	bool		exempt;			/* may use the additional places in the queue */
 	bool		refused;		/* PG_BUSY or PG_AWAY is on its way */
-	bool		internal;		/* part of a connection's greeting: ends with it */
-	bool		roomless;		/* it waits for room for its answer */
+	bool		internal;		/* part of a connection's greeting: ends with the connection */
+	bool		roomless;		/* waits for room for its answer */
 	AnswerHolding holding;		/* the room held for its answer, while it is on a connection */
 	size_t		room;			/* bytes that its answer needs; 0: not counted */
 	uint64_t	queued_at;
@@ -62,8 +62,8 @@ struct PgCall
 	uint64_t	sent_at;		/* 0: not sent yet */
 	uint64_t	deadline;
 	uint64_t	abandoned_at;
-	PgOutcome	outcome;		/* of a refused call */
-	PgCall	   *previous;		/* in the queue */
+	PgOutcome	outcome;		/* outcome of a refused call */
+	PgCall	   *previous;		/* previous and next call in the queue */
 	PgCall	   *next;
 	int			parameter_count;
 	int			formats[PG_PARAMETERS];
@@ -80,7 +80,7 @@ extern void pg_call_sent(PgCall *call);
 /* Hands the outcome to the callback, unless pg_cancel() was called, and frees the call.  result: only with PG_OK. */
 extern void pg_call_finish(PgCall *call, PgOutcome outcome, PGresult *result, const PgError *error);
 
-/* Finishes a call soon, from the loop: pg_send() never runs the callback of its caller. */
+/* Finishes a call without sending it.  The loop runs its PgDone later, because pg_send() must not run it. */
 extern void pg_call_refuse(PgCall *call, PgOutcome outcome);
 
 extern void pg_call_free(PgCall *call);

@@ -32,7 +32,7 @@ connection_rank(const Connection *connection)
 /* A call that takes longer than this may wait for a lock: other calls avoid its connection. */
 #define SLOW_MS 500
 
-/* Whether a connection may take another brief read: not behind a call that was abandoned or is slow. */
+/* Whether a connection may take another brief read: not when its present call was abandoned or is slow. */
 static bool
 connection_takes_more(const Connection *connection)
 {
@@ -54,7 +54,9 @@ connection_up(const Connection *connection)
 	return connection->state == CONNECTION_READY && !connection->doomed;
 }
 
-/* While a call is being cancelled, the cancel request might hit the next call instead. */
+/*
+ * Whether a connection can take calls: not while a call is being cancelled, because the request might hit the next one.
+ */
 static bool
 connection_ready(const Connection *connection)
 {
@@ -62,9 +64,9 @@ connection_ready(const Connection *connection)
 }
 
 /*
- * The number of connections that may have calls of this rank or lower ranks.  Lists must not starve gets, and neither
- * must starve the feeds, on which watches and readyz depend: of the open connections, one is kept for each of these
- * ranks.
+ * Returns the number of connections that may have calls of this rank or lower ranks.  Lists must not starve gets, and
+ * lists and gets must not starve the feeds, on which watches and readyz depend.  So one open connection is kept from
+ * lists, and another one from lists and gets.
  */
 static int
 rank_limit(const Pool *pool, CallRank rank)
@@ -108,7 +110,7 @@ pool_choose(const Pool *pool, CallRank rank, Connection **closed)
 		}
 		if (rank == RANK_LASTING || lowest == RANK_LASTING || !connection_takes_more(connection))
 			continue;
-		/* An urgent call does not follow slower calls, which might hang: the feeds have a connection of their own. */
+		/* An urgent call does not wait behind slower calls, which might hang: a connection is kept for urgent calls. */
 		if (lowest < rank && pool->ready > 1)
 			continue;
 		if (best == NULL || connection->call_count < best->call_count)

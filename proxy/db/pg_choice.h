@@ -26,7 +26,7 @@
 typedef struct Pool Pool;
 typedef struct PgConnection Connection;
 
-/* A step of a connection: a call or a preparation.  The server is working on the first one. */
+/* A step of a connection: a call, or the preparation of a statement.  The server works on the first step. */
 typedef struct Step
 {
 	PgCall	   *call;			/* NULL: statement is being prepared */
@@ -51,16 +51,16 @@ struct PgConnection
 	bool		doomed;			/* to be closed by the sweep */
 	bool		broken;			/* closed by the peer, not by this side */
 	bool		flushing;		/* waits until the socket takes bytes */
-	bool		wanted;			/* reconnect when closed */
-	bool		misled;			/* the last attempt failed because the server needs to be set up */
+	bool		wanted;			/* to be opened again when closed */
+	bool		misled;			/* the last attempt failed because an operator must set up the server */
 	bool		prepared[PG_STATEMENT_COUNT];
-	char		unprepared[6];	/* SQLSTATE of a failed preparation, for the call after it; "" */
+	char		unprepared[6];	/* SQLSTATE of a failed preparation, for the error of the next call; "": none */
 	char		unprepared_why[256];
 	Step		steps[STEP_LIMIT];
 	size_t		first_step;
 	size_t		step_count;
-	size_t		call_count;		/* steps that are calls */
-	PGresult   *result;			/* of the first step */
+	size_t		call_count;		/* number of steps that are calls */
+	PGresult   *result;			/* result of the first step */
 	PgCall	   *victim;			/* the call of the first step while it is being cancelled; NULL: none */
 	PgInterrupt *interrupt;		/* cancel request in progress; NULL: none.  It may hit the next call */
 	uint64_t	interrupted_at;
@@ -81,11 +81,11 @@ struct Pool
 	Connection *connections;
 	int			count;
 	int			kept;			/* connections kept from calls of lower ranks: see rank_limit() */
-	int			ready;			/* connections that can take calls */
+	int			ready;			/* number of connections that can take calls */
 	PgCall	   *first;
 	PgCall	   *last;
-	size_t		waiting;		/* calls that count for the limit of the queue */
-	uint64_t	away_since;		/* 0 when a connection is ready */
+	size_t		waiting;		/* number of waiting calls that count for the limit of the queue */
+	uint64_t	away_since;		/* time since which no connection is ready; 0: one is */
 };
 
 /* Calls of higher ranks may use connections that are kept from lower ranks. */
@@ -100,14 +100,14 @@ typedef enum CallRank
 extern CallRank call_rank(const PgCall *call);
 
 /*
- * Returns the connection for a call of this rank: an idle one, else one that can take another brief read; NULL when the
- * call has to wait.  *closed: a connection to open because all suitable ones are busy, or NULL.
+ * Returns the connection for a call of this rank: an idle connection, else one that can take another brief read; NULL
+ * when the call has to wait.  *closed: a closed connection to open, because all suitable ones are busy; or NULL.
  */
 extern Connection *pool_choose(const Pool *pool, CallRank rank, Connection **closed);
 
 /*
- * Whether a waiting lasting call may take the next idle connection: then it waits for brief reads, not for other
- * lasting calls.
+ * Whether the next idle connection is for a waiting lasting call.  False when enough other lasting calls are in
+ * progress already.
  */
 extern bool pool_owes_idle(const Pool *pool);
 

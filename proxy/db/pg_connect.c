@@ -3,9 +3,10 @@
  * pg_connect.c
  *	  Opens connections to the database.
  *
- * Resolves the host's name, lets libpq connect, sets up the session, and asks
- * api_hello() whether the connection leads to the store that this proxy
- * serves.
+ * Opening a connection has four steps: the host's name is resolved, libpq
+ * connects, the session gets its settings, and api_hello() says whether the
+ * connection leads to the store that this proxy serves.  The last two steps
+ * are the greeting.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,17 +22,17 @@
 #include "db/pg_pooler.h"
 
 #define CONNECT_MS 10000		/* for connecting, authentication and api_hello */
-#define RESOLVE_MS 1000			/* how long a connection waits for new addresses while there are old ones */
-#define REFUSAL_LOG_MS 60000	/* between two lines of the log about a server without room */
+#define RESOLVE_MS 1000			/* how long a connection waits for new addresses when it knows old ones */
+#define REFUSAL_LOG_MS 60000	/* shortest time between two log lines about a server without room */
 
 /* Identity of the store that the primary reported last; "": none yet. */
 static char store[40];
-static PgVariant variant;		/* of the extension there */
+static PgVariant variant;		/* variant of the extension in that store */
 
 bool		pg_announces;
 static char announcement[512];
 
-/* The last trouble of a greeting that was logged. */
+/* The reason of a failed greeting that was logged last. */
 static char told_trouble[512];
 
 static void connection_step(void *state);
@@ -88,8 +89,8 @@ pg_announcement(void)
 }
 
 /*
- * Returns why a greeting failed.  When an operator must set up the server, this logs the necessary steps, once, and
- * later attempts are less frequent.
+ * Returns why a greeting failed.  When an operator must set up the server, this function logs the necessary steps,
+ * once, and later attempts are less frequent.
  */
 static const char *
 greeting_trouble(Connection *connection, const PgError *error)
@@ -104,7 +105,7 @@ greeting_trouble(Connection *connection, const PgError *error)
 	{
 		snprintf(why, sizeof(why), "database \"%s\" does not have the extension", PQdb(conn));
 		hint = "In that database its owner runs: CREATE EXTENSION kube_reports; or kube_reports--install.sql, where no "
-			"extension of ours can be";
+			"extension can be installed";
 	}
 	else if (strcmp(error->sqlstate, "42883") == 0)
 	{
@@ -152,8 +153,7 @@ is_same_store(const Connection *connection, const PgResult *hello)
 }
 
 /*
- * Whether this proxy and the extension have a common protocol; otherwise *why says what to do, and the log says it
- * once.
+ * Whether this proxy and the extension have a common protocol; if not, *why names the remedy, and the log has it once.
  */
 static bool
 is_understood(const PgResult *hello, const char **why)
@@ -222,7 +222,7 @@ connection_greeted(void *state, PgOutcome outcome, PgResult *result, const PgErr
 	pool_dispatch(connection->pool);
 }
 
-/* Logs once what is wrong with the pooler; later attempts are less frequent. */
+/* Logs once that the pooler does not pool sessions; later attempts are less frequent. */
 static void
 refuse_pooler(Connection *connection)
 {
@@ -245,8 +245,8 @@ connection_set(void *state, PgOutcome outcome, PgResult *result, const PgError *
 	pg_result_free(result);
 
 	/*
-	 * A new session has no prepared statements and keeps those it prepares; these errors mean that the session was
-	 * changed.
+	 * A new session has no prepared statements, and keeps the statements that it prepares.  So these errors mean that
+	 * the connection has another session now.
 	 */
 	if (error != NULL && (strcmp(error->sqlstate, "26000") == 0 || strcmp(error->sqlstate, "42P05") == 0))
 		refuse_pooler(state);
@@ -280,8 +280,8 @@ connection_set_up(Connection *connection)
 }
 
 /*
- * The server has returned the process ID of the session.  The ID differs from the one that libpq knows when there is a
- * pooler in between.
+ * The server has returned the process ID of the session.  If it differs from the ID that libpq knows, there is a pooler
+ * between the proxy and the server.
  */
 static void
 connection_identified(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
@@ -294,7 +294,7 @@ connection_identified(void *state, PgOutcome outcome, PgResult *result, const Pg
 	if (outcome != PG_OK)
 		connection_doom(connection, error != NULL ? error->message : "connection lost while greeting");
 	else if (mode == POOLER_NOT_KNOWN)
-		connection_refuse(connection, "there is a pooler in between, and it is being found out how it pools");
+		connection_refuse(connection, "there is a pooler in between, and its mode is not known yet");
 	else if (mode == POOLER_OF_TRANSACTIONS)
 		refuse_pooler(connection);
 	else
@@ -406,7 +406,7 @@ connection_start(Connection *connection)
 		keywords[8] = NULL;
 	else if (pg_target_addresses(connection->pool->target, &addresses, &why))
 	{
-		/* Placed after the connection string, these override it. */
+		/* These values override the connection string, because they follow it. */
 		values[8] = addresses.host;
 		values[9] = addresses.hostaddr;
 		values[10] = addresses.port;
@@ -449,10 +449,7 @@ connection_open(Connection *connection)
 	connection->resolving_since = pg_target_resolve(connection->pool->target);
 }
 
-/*
- * Continues with the connections of a pool that wait for addresses: with new addresses, or with old ones after waiting
- * long enough for new ones.
- */
+/* Connections of a pool that wait for addresses go on with new addresses, or after RESOLVE_MS with old ones. */
 void
 pool_resolved(Pool *pool, bool fresh)
 {

@@ -4,9 +4,10 @@
  *	  The variables of the environment that libpq reads.
  *
  * A Secret that was made from a file (kubectl create secret --from-file) ends
- * with the file's line end, and Kubernetes passes it on.  libpq takes it for a
- * part of the password, and the server only says that the password is wrong.
- * No such value can end with a line end on purpose.
+ * with the line end of the file, which Kubernetes passes on.  libpq takes the
+ * line end for a part of the password, and the server only says that the
+ * password is wrong.  No correct value of these variables ends with a line
+ * end.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Those that helm/kube-reports/templates/_database.tpl sets from Secrets; files/setup.sh does the same. */
+/* The variables that helm/kube-reports/templates/_database.tpl sets from Secrets; files/setup.sh does the same. */
 static const char *const variables[] =
 {
 	"PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE", "PGUSER", "PGPASSWORD", "PGSSLMODE", "PGOPTIONS",

@@ -9,8 +9,8 @@
 #define PG_ENVIRONMENT_H
 
 /*
- * Removes line ends from the ends of the variables that the chart takes from Secrets (PGPASSWORD, PGUSER, ...).  To be
- * called once, before libpq and before other threads.
+ * Removes line ends from the ends of the variables that the chart takes from Secrets (PGPASSWORD, PGUSER, ...).  Call
+ * once, before libpq is used and before threads are started.
  */
 extern void pg_environment_start(void);
 

@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * pg_interrupt.c
- *	  Cancels queries at the server whose answers are no longer wanted.
+ *	  Cancels queries at the server whose calls have expired or were abandoned.
  *
  * One thread sends the cancel requests one after the other.  The list is
- * bounded.  A connection does not wait long for its turn: pg_pipeline.c
- * then closes the connection.
+ * bounded.  When a request takes too long, pg_pipeline.c closes the
+ * connection.
  *
  *-------------------------------------------------------------------------
  */
@@ -26,7 +26,7 @@
 struct PgInterrupt
 {
 	PGcancel   *cancel;
-	void		(*done) (void *state);	/* only the loop uses it; NULL: not wanted any more */
+	void		(*done) (void *state);	/* only the loop uses it; NULL: forgotten */
 	void	   *state;
 	PgInterrupt *next;
 };

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * pg_interrupt.h
- *	  Cancels queries at the server whose answers are no longer wanted.
+ *	  Cancels queries at the server whose calls have expired or were abandoned.
  *
  * Private to pg_pipeline.c.  A cancel request needs its own connection, and libpq's
  * function for it blocks: a thread calls that function.
@@ -16,12 +16,12 @@
 typedef struct PgInterrupt PgInterrupt;
 
 /*
- * Asks the server to cancel the query of a connection.  The loop calls done() when the request was sent or has failed:
- * after that no signal is on its way.  NULL when too many requests are in progress.
+ * Asks the server to cancel the query of a connection.  The loop calls done() when the request was executed or has
+ * failed: after that, the request cannot cancel a later query.  NULL when too many requests are in progress.
  */
 extern PgInterrupt *pg_interrupt(PGconn *conn, void (*done) (void *state), void *state);
 
-/* done() will not run. */
+/* Forgets the done() of a request, which is still sent. */
 extern void pg_interrupt_forget(PgInterrupt *interrupt);
 
 #endif							/* PG_INTERRUPT_H */

@@ -27,7 +27,7 @@ pg_password_read(Arena *arena, const char *database, const char **password, cons
 		return true;
 	if (file_read(arena, path, PASSWORD_LIMIT, &text, &reason))
 	{
-		/* Editors and echo end the line. */
+		/* Editors and echo add a line end. */
 		while (text.len > 0 && (text.bytes[text.len - 1] == '\n' || text.bytes[text.len - 1] == '\r'))
 			text.len--;
 		if (text.len == 0)

@@ -27,17 +27,17 @@
 #include "db/pg_connect.h"
 #include "db/pg_pooler.h"
 
-#define ABANDONED_MS 1000		/* how long the query of a caller that has gone may continue */
+#define ABANDONED_MS 1000		/* how long the query of an abandoned call may continue */
 #define INTERRUPT_MS 2000		/* how long cancelling may take before the connection is closed */
 #define BACK_OFF_MIN_MS 100
 #define BACK_OFF_MAX_MS 2000
-#define BACK_OFF_SETUP_MS 5000	/* when an operator must first set up the server */
-#define TROUBLE_LOG_MS 60000	/* between two equal lines, or faults, of the log */
+#define BACK_OFF_SETUP_MS 5000	/* pause before the next attempt when an operator must first set up the server */
+#define TROUBLE_LOG_MS 60000	/* shortest time between two equal log lines about a connection, or two about faults */
 
 /* Why the last connection failed, or the last attempt to connect. */
 static char trouble[512] = "not connected yet";
 
-/* The start of the period in which reads of objects fail with lock time-outs; 0: they do not. */
+/* When reads of objects began to fail with lock time-outs; 0: they do not fail. */
 static uint64_t blocked_since;
 
 static void connection_writable(void *state);
@@ -127,7 +127,7 @@ connection_end(Connection *connection)
 	pool_dispatch(pool);
 }
 
-/* Joins libpq's message into one line, without the LOCATION in the server's source. */
+/* Stores libpq's message as the trouble, in one line, without the LOCATION in the server's source. */
 static void
 note_trouble(const char *why)
 {
@@ -144,7 +144,7 @@ note_trouble(const char *why)
 	}
 }
 
-/* Repeated attempts often fail alike: the same message is logged once a minute. */
+/* Whether the trouble of a connection is to be logged: repeated attempts often fail alike, so only once a minute. */
 static bool
 is_news(const Connection *connection)
 {
@@ -160,8 +160,8 @@ is_news(const Connection *connection)
 }
 
 /*
- * Whether an error is none that a statement of the proxy meets in a sound store: a table was renamed or altered, a page
- * cannot be read, a function has a defect.  True once a minute, so that a log without warnings says it.
+ * Whether an error shows a damaged store: a table was renamed or altered, a page cannot be read, a function has a
+ * defect.  True at most once a minute: then the error is logged as an error instead of as a warning.
  */
 static bool
 is_new_fault(const char *sqlstate)
@@ -172,7 +172,7 @@ is_new_fault(const char *sqlstate)
 
 	for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++)
 		fault |= strncmp(sqlstate, classes[i], 2) == 0;
-	/* A right that is missing is told at readyz, and may be taken at any time. */
+	/* A missing right is not a fault: an administrator may revoke it at any time, and readyz shows it. */
 	if (!fault || strcmp(sqlstate, "42501") == 0)
 		return false;
 	if (said_at != 0 && loop_now() - said_at < TROUBLE_LOG_MS)
@@ -292,8 +292,8 @@ connection_writable(void *state)
 }
 
 /*
- * Notes whether reads of objects fail with lock time-outs (55P03).  The connection then still works, but these reads
- * get no answer.
+ * Notes whether reads of objects fail with lock time-outs (55P03).  Then the connection works, but such reads get no
+ * answer.
  */
 static void
 note_blocked(const PGresult *result)
@@ -306,7 +306,7 @@ note_blocked(const PGresult *result)
 		blocked_since = loop_now();
 }
 
-/* The call after a failed preparation fails with 26000, which does not tell the cause: keep the cause. */
+/* Keeps the cause of a failed preparation: the call that follows fails with 26000, which does not tell the cause. */
 static void
 preparation_failed(Connection *connection, PgStatement statement, const PGresult *result)
 {
@@ -359,7 +359,7 @@ connection_step_done(Connection *connection)
 			pg_call_finish(step.call, PG_OK, result, NULL);
 			return;
 		}
-		error.message = "the function's answer has another shape than this proxy expects";
+		error.message = "the function's answer has fewer columns or rows than this proxy expects";
 	}
 	else if (result != NULL)
 	{
@@ -465,7 +465,9 @@ connection_readable(void *state)
 
 /* ---------- time limits ---------- */
 
-/* Reports PG_EXPIRED to the caller.  A call without a caller takes the place of this call on the connection. */
+/*
+ * Reports PG_EXPIRED to the caller.  A ghost, a call without a caller, takes the place of the call on the connection.
+ */
 static void
 step_expire(Connection *connection, Step *step)
 {

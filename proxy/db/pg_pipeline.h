@@ -18,31 +18,33 @@ extern void connection_send(Connection *connection, PgCall *call);
 /* Bytes from the server have arrived. */
 extern void connection_readable(void *state);
 
-/* Records why a connection cannot be used (NULL: already recorded); the next sweep closes it. */
+/*
+ * Records why a connection cannot be used (NULL: already recorded), and logs it; the next sweep closes the connection.
+ */
 extern void connection_doom(Connection *connection, const char *why);
 
-/* The same for a reason that is already in the log; readyz still shows it. */
+/* The same without a line in the log, for a reason that was logged already; readyz shows the reason. */
 extern void connection_refuse(Connection *connection, const char *why);
 
 /*
- * Ends a connection.  If this side closed it because a call took too long, its other brief reads with time left are
- * queued again.
+ * Closes a connection and ends its calls with PG_LOST or PG_EXPIRED.  If the proxy closes it because a call took too
+ * long, other brief reads on it that have time left are queued again.
  */
 extern void connection_end(Connection *connection);
 
 /*
- * Checks the deadlines of all calls, not only of the first: calls of the feeds wait behind others, and a statement may
- * hang while it is prepared.  An abandoned call matters only while it runs.
+ * Checks the deadlines of all calls on a connection, not only of the first one: calls of the feeds wait behind others,
+ * and a statement may hang while it is prepared.  An abandoned call is cancelled only while it runs.
  */
 extern void connection_check_calls(Connection *connection, uint64_t now);
 
-/* The reason of the last connection_doom() or connection_refuse() that had one. */
+/* Returns the reason that connection_doom() or connection_refuse() recorded last. */
 extern const char *connection_trouble(void);
 
 /* pg.c: sends waiting calls over the connections of a pool. */
 extern void pool_dispatch(Pool *pool);
 
-/* pg.c: puts a call that was sent in vain in front of the queue. */
+/* pg.c: puts a call that was sent without an effect in front of the queue. */
 extern void pool_requeue(Pool *pool, PgCall *call);
 
 #endif							/* PG_PIPELINE_H */

@@ -10,7 +10,8 @@
  * session that the first one has just left, or the first one gets another
  * session later: on an idle pooler at once, on a busy one within a few rounds.
  *
- * libpq blocks here, on a separate thread, which ends with the answer.
+ * The test connections block, so they are used on a separate thread, which
+ * ends when the mode is known.
  *
  *-------------------------------------------------------------------------
  */
@@ -28,9 +29,9 @@
 #include "db/pg_password.h"
 
 #define ROUNDS 5
-#define ANSWER_MS 3000			/* for each question */
+#define ANSWER_MS 3000			/* time limit of each question */
 #define AGE_MS 4000				/* how long the mode POOLER_OF_TRANSACTIONS is remembered */
-#define PLACES 4				/* a proxy has fewer databases */
+#define PLACES 4				/* limit of remembered poolers; a proxy has fewer databases */
 
 typedef struct Place
 {
@@ -71,7 +72,7 @@ connect_to(const Place *place)
 	return conn;
 }
 
-/* Reads the first value of the answer; false when there is no answer in time. */
+/* Sends a question and reads the first value of the answer; false when there is no answer in time. */
 static bool
 ask_server(PGconn *conn, const char *question, char *value, size_t size)
 {
@@ -154,7 +155,7 @@ run(void *state)
 	return NULL;
 }
 
-/* The caller holds the lock. */
+/* Starts the thread that asks.  The caller holds the lock. */
 static void
 begin_asking(Place *place)
 {
@@ -201,7 +202,7 @@ pg_pooler_mode(const PGconn *conn, const char *database)
 	Place	   *place = find_place(conn, database);
 	PoolerMode	mode;
 
-	/* Too many places, because a name has many hosts: assume sessions.  If that is wrong, the first call fails. */
+	/* Too many poolers, because a name has many hosts: assume sessions.  If that is wrong, the first call fails. */
 	if (place == NULL)
 		return POOLER_OF_SESSIONS;
 	pthread_mutex_lock(&lock);

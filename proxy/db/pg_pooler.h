@@ -12,9 +12,9 @@
 
 typedef enum PoolerMode
 {
-	POOLER_NOT_KNOWN,			/* not known yet: ask again soon */
+	POOLER_NOT_KNOWN,			/* not known yet: call again soon */
 	POOLER_OF_SESSIONS,			/* a connection keeps one session of the server until it ends */
-	POOLER_OF_TRANSACTIONS		/* or of statements: each may run in another session */
+	POOLER_OF_TRANSACTIONS		/* the pooler may run each transaction, or statement, in another session */
 } PoolerMode;
 
 /*
@@ -23,7 +23,7 @@ typedef enum PoolerMode
  */
 extern PoolerMode pg_pooler_mode(const PGconn *conn, const char *database);
 
-/* The mode may have changed: find it out again. */
+/* Forgets the known modes, because a pooler may have changed: they are found out again. */
 extern void pg_pooler_changed(void);
 
 #endif							/* PG_POOLER_H */

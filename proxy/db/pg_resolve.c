@@ -26,8 +26,8 @@
 #include "base/log.h"
 #include "base/loop.h"
 
-#define MAX_HOSTS 16			/* of a connection string */
-#define MAX_ADDRESSES 8			/* of a host */
+#define MAX_HOSTS 16			/* limit of the hosts of a connection string */
+#define MAX_ADDRESSES 8			/* limit of the addresses of a host */
 #define ADDRESS_SIZE 64
 #define HOST_SIZE 256
 #define PORT_SIZE 16
@@ -62,7 +62,7 @@ struct PgTarget
 	bool		wanted;			/* the thread is asked to resolve, or is resolving */
 	Host		hosts[MAX_HOSTS];
 	int			host_count;
-	char		error[512];		/* of the last attempt; "" when every host was resolved */
+	char		error[512];		/* error of the last attempt; "": every host was resolved */
 	int			done_fd;
 
 	/* Only the loop uses the following members. */
@@ -123,7 +123,7 @@ count_entries(const char *list)
 	return count;
 }
 
-/* Copies the entry of a list with this number; single: the list has one entry for all.  False when it does not fit. */
+/* Copies an entry of a list, by its number; single: the list has one entry for all.  False when it does not fit. */
 static bool
 take_entry(char *target, size_t size, const char *list, int number, bool single)
 {
@@ -292,7 +292,7 @@ run_resolver(void *state)
 
 /* ---------- for the loop ---------- */
 
-/* Logs once that names cannot be resolved, and once that they can again. */
+/* Logs once that names cannot be resolved, and once that they can be resolved again. */
 static void
 note_outcome(PgTarget *target)
 {

@@ -3,12 +3,12 @@
  * pg_resolve.h
  *	  Resolves the host names of a connection string.
  *
- * Private to pg.c.  libpq resolves names when it begins to connect, which
- * would block the loop as long as DNS hangs.  So a thread resolves them.
- * libpq gets the addresses together with the names, by which it still verifies
- * certificates.  The last good addresses are kept in memory that all processes
- * of the proxy share: so connections can be opened while DNS is down, also by
- * a process that replaces another.
+ * Private to pg.c and pg_connect.c.  libpq resolves names when it begins to
+ * connect, which would block the loop as long as DNS hangs.  So a thread
+ * resolves the names.  libpq gets the addresses and the names, which it needs
+ * to verify certificates.  The last good addresses are in memory that all
+ * processes of the proxy share: so connections can be opened while DNS does
+ * not answer, also by a process that was restarted.
  *
  *-------------------------------------------------------------------------
  */
@@ -33,12 +33,15 @@ typedef struct PgAddresses
 extern void pg_targets_init(void);
 
 /*
- * standby: the string is --read-database, else --database.  The loop calls resolved() whenever names were resolved or
- * could not be.  NULL when there is nothing to resolve: sockets, addresses, or a string that libpq will refuse.
+ * Returns the target of a connection string: --read-database (standby) or --database.  The loop calls resolved() at the
+ * end of every attempt to resolve the names.  NULL when the string has no names to resolve: it has sockets or
+ * addresses, or libpq will refuse it.
  */
 extern PgTarget *pg_target_new(const char *database, bool standby, void (*resolved) (void *state), void *state);
 
-/* Begins to resolve the names again, unless this is in progress.  Returns its start, by loop_now(). */
+/*
+ * Begins to resolve the names again, unless an attempt is in progress.  Returns the start of the attempt (loop_now()).
+ */
 extern uint64_t pg_target_resolve(PgTarget *target);
 
 /* Returns the known addresses, even if old; false and *why when there is no address.  Valid until the next call. */

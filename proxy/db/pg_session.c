@@ -69,7 +69,7 @@ session_prepare(PgSession *session)
 	bool		done;
 
 	PQsetNoticeProcessor(session->conn, ignore_notice, NULL);
-	/* A database that is only read is not ours. */
+	/* A database that is only read does not have kube_reports. */
 	result = PQexec(session->conn, session->read_only ? "SET default_transaction_read_only = on" :
 					PG_SET_ROWS(PG_EXPECTED_SETTINGS));
 	done = PQresultStatus(result) == (session->read_only ? PGRES_COMMAND_OK : PGRES_TUPLES_OK);

@@ -29,17 +29,20 @@ typedef struct PgParameter
 /* Rows of an answer, as text; valid until pg_rows_free(). */
 typedef struct PgRows PgRows;
 
-/* conninfo is in libpq's form, "" for its environment.  NULL with *failure when connecting fails. */
+/*
+ * Opens a connection.  conninfo is a connection string of libpq; "": libpq takes all parameters from the environment.
+ * NULL with *failure when connecting fails.
+ */
 extern PgSession *pg_session_open(Arena *arena, const char *conninfo, bool read_only, PgFailure *failure);
 extern void pg_session_close(PgSession *session);
 
-/* The name of the database, for messages. */
+/* Returns the name of the database, for messages. */
 extern const char *pg_session_database(PgSession *session);
 
 /*
- * Runs a statement in its own transaction; NULL with *failure.  After a temporary failure, such as a lost connection, a
- * deadlock or a lock time-out, it runs the statement again, a few times, one second apart: callers pass only statements
- * that may run twice.
+ * Runs a statement in a transaction of its own; NULL with *failure when it fails.  After a temporary failure, such as a
+ * lost connection, a deadlock or a lock time-out, the statement is run again, a few times, one second apart.  So
+ * callers must pass only statements that may run twice.
  */
 extern PgRows *pg_session_query(PgSession *session, Arena *arena, const char *statement, const PgParameter *parameters,
 								size_t count, PgFailure *failure);
@@ -50,7 +53,7 @@ extern int	pg_rows_count(const PgRows *rows);
 extern const char *pg_rows_value(const PgRows *rows, int row, int column);
 
 /*
- * Returns a number from 1 to count, less one.  Aborts for any other value: then the database is not one of
+ * Returns the value, a number from 1 to count, minus one.  Aborts for any other value: then the database is not one of
  * kube-reports.
  */
 extern size_t pg_rows_place(const PgRows *rows, int row, int column, size_t count);

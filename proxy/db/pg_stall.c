@@ -3,10 +3,10 @@
  * pg_stall.c
  *	  Logs once that a task of the upkeep process does not succeed, with the cause, and once that it succeeds again.
  *
- * A task is a statement that the upkeep process sends again and again.  No
- * client waits for it, so only the log can tell that its calls fail.  A database
- * that cannot be reached has its own lines in the log (pg_connect.c), and ends
- * the count of failures here.
+ * A task is a statement that the upkeep process sends repeatedly.  No client
+ * waits for it, so only the log can tell that its calls fail.  When the
+ * database cannot be reached, pg_connect.c logs that, and the count of
+ * failures here ends.
  *
  *-------------------------------------------------------------------------
  */
@@ -19,13 +19,13 @@
 /* A task is stalled when it has failed for so long, without a success in between. */
 #define STALLED_MS 10000
 
-/* A task that fails and succeeds by turns is logged no more often. */
+/* Shortest time between two log lines about one task, which may fail and succeed by turns. */
 #define SAY_AGAIN_MS 300000
 
 typedef struct Task
 {
-	const char *name;			/* of the metric; NULL: the task runs only when there is something to do */
-	const char *what;			/* what is not done while it fails; NULL: no task of upkeep */
+	const char *name;			/* name in metrics; NULL: no metric, because the task runs only on demand */
+	const char *what;			/* text for the log: the work that is not done while it fails; NULL: no task */
 } Task;
 
 static const Task tasks[PG_STATEMENT_COUNT] = {

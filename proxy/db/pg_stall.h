@@ -10,10 +10,10 @@
 
 #include "db/pg.h"
 
-/* From now on calls of this process are tasks: the upkeep process calls this. */
+/* The upkeep process calls this: from now on, pg_stall_note() counts the calls of this process. */
 extern void pg_stall_watch(void);
 
-/* A call has ended.  error: of PG_FAILED. */
+/* pg_call.c calls this when a call has ended.  error: set for PG_FAILED. */
 extern void pg_stall_note(PgStatement statement, PgOutcome outcome, const PgError *error);
 
 #endif							/* PG_STALL_H */

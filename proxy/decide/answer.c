@@ -17,7 +17,7 @@
 #define TOO_LARGE "54000"
 #define NOT_UNDERSTOOD "0A000"
 
-/* Answers one kind of question.  NULL with *why: an error with SQLSTATE 54000. */
+/* Answers one kind of question.  Bytes NULL with *why on failure, which becomes an error with SQLSTATE 54000. */
 typedef JsonText (*Answer) (Arena *arena, const JsonNode *question, const char **why);
 
 static JsonText
@@ -28,7 +28,7 @@ refusal(Arena *arena, const char *sqlstate, const char *message)
 	return (JsonText) {text, strlen(text)};
 }
 
-/* Without bytes when the member is null or absent. */
+/* Returns the text of a member; bytes NULL when the member is null or absent. */
 static JsonText
 member(const JsonNode *question, const char *name)
 {
@@ -62,7 +62,7 @@ answer_time(Arena *arena, const JsonNode *question, const char **why)
 	return time;
 }
 
-/* The reasons for which a registration is refused, in the API's words. */
+/* Returns the message for a registration that is refused, in the words of the Kubernetes API. */
 static JsonText
 invalid(Arena *arena, const char *kind, const char *group, const char *name, const FieldErrorList *errors)
 {
@@ -130,7 +130,7 @@ set_cstring(Arena *arena, JsonNode *row, const char *column, const char *text)
 	set_text(arena, row, column, text != NULL ? (JsonText) {text, strlen(text)} : (JsonText) {NULL, 0});
 }
 
-/* A row of type admitted; its status is text. */
+/* Returns a row of the SQL type admitted, as JSON; its status is a text. */
 static JsonText
 answer_write(Arena *arena, const JsonNode *question, const char **why)
 {
@@ -176,7 +176,7 @@ answer_write(Arena *arena, const JsonNode *question, const char **why)
 	return answer;
 }
 
-/* limited: engine_answer() sets the budget; the other functions set their own. */
+/* The kinds of questions.  limited: engine_answer() sets the budget; the other functions set one themselves. */
 static const struct
 {
 	const char *name;
@@ -191,7 +191,7 @@ static const struct
 	{"decision", answer_write, false},
 };
 
-/* Argument of a function that runs under the budget of its question. */
+/* The argument of a function that runs under the budget of its question. */
 typedef struct Answering
 {
 	Arena	   *arena;

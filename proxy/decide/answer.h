@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * answer.h
- *	  Answers of the engine to questions of SQL: see sql/types/engine_sql.sql.
+ *	  Answers of the engine to questions of SQL functions: see sql/types/engine_sql.sql.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,8 +11,8 @@
 #include "engine/base/json.h"
 
 /*
- * The answer to a question, a JSON object; or an error: an exclamation mark, an SQLSTATE, a message.  Never fails:
- * the answer to an unknown question is an error.
+ * Returns the answer to a question, which is a JSON object, in the arena.  An error is an exclamation mark, an SQLSTATE
+ * and a message.  The function never fails: the answer to an unknown question is an error.
  */
 extern JsonText engine_answer(Arena *arena, JsonText question);
 

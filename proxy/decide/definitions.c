@@ -26,7 +26,7 @@ parse_object(Arena *arena, JsonText text)
 	return node != NULL && node->kind == JSON_KIND_OBJECT ? node : NULL;
 }
 
-/* The checks need more memory than their result: only the result is kept. */
+/* Checks a definition in a scratch arena: the checks need much more memory than their result. */
 static void
 check_definition(void *state)
 {

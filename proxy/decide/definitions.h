@@ -3,8 +3,8 @@
  * definitions.h
  *	  A served type as the engine uses it: definition and mapping, compiled.
  *
- * extension/definition_cache.c keeps the same in a backend.  A compiled type
- * does not change, so that threads may share it.
+ * In a backend, extension/definition_cache.c has the same.  A compiled type
+ * does not change, so threads may share it.
  *
  *-------------------------------------------------------------------------
  */
@@ -17,13 +17,13 @@
 /* A served version of a type, in one lane. */
 typedef struct Served
 {
-	int64_t		definition_id;	/* never given to another document */
+	int64_t		definition_id;	/* no other document ever gets this id */
 	const Definition *definition;
 	int			cluster_id;
 	int			type_id;
 	bool		namespaced;
-	int64_t		mapping_id;		/* 0: results do not count as current */
-	const ResultMapping *mapping;	/* NULL: results do not count as current */
+	int64_t		mapping_id;		/* 0: the type has no mapping, and its results do not count as current */
+	const ResultMapping *mapping;	/* NULL: the same */
 	bool		fill_summary;	/* count results if the producer gave no summary */
 } Served;
 

@@ -11,7 +11,7 @@
 #include "engine/answers/discovery.h"
 #include "engine/schema/definition.h"
 
-/* Makes them in the arena, as served_documents() of the engine does. */
+/* Makes the documents of these types with served_documents() of the engine; returns *document_count, in the arena. */
 extern ServedDocument *documents_make(Arena *arena, const Definition *const *definitions, size_t count,
 									  size_t *document_count);
 

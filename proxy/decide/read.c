@@ -52,7 +52,7 @@ render_part(StrBuf *buf, const Rendering *rendering, JsonText body)
 	}
 }
 
-/* Parsed trees go to the scratch arena; only the text is kept. */
+/* Renders a row that must be parsed.  The trees are in the scratch arena; only the text is kept. */
 static void
 render_parsed(void *state)
 {
@@ -71,7 +71,7 @@ read_room_free(ReadRoom *room)
 	*room = (ReadRoom) {NULL, 0};
 }
 
-/* The text of a body; bytes NULL: it is damaged. */
+/* Returns the text of a body; bytes NULL when the body is damaged. */
 static JsonText
 unpack(ReadRoom *room, JsonText packed)
 {

@@ -3,8 +3,9 @@
  * read.h
  *	  Rows of stored objects as the bytes of answers.
  *
- * A row has a version, the metadata, and the body as stored_bytes() gives it
- * (codec/packed.h), NULL when the answer does not show it.
+ * A row has a version, the metadata, and the body in the form of
+ * stored_bytes() (codec/packed.h); the body is null when the answer does not
+ * show it.
  *
  *-------------------------------------------------------------------------
  */
@@ -17,7 +18,7 @@
 /* The form of the objects of an answer. */
 typedef struct ReadForm
 {
-	const Definition *definition;	/* where the form splices stored texts, only its api_version and kind are used */
+	const Definition *definition;	/* a form that splices stored texts uses only api_version and kind */
 	Transform	transform;
 } ReadForm;
 
@@ -25,10 +26,10 @@ typedef struct ReadRow
 {
 	int64_t		version;
 	JsonText	metadata;
-	JsonText	body;			/* packed; bytes NULL or no length: the form does not need it */
+	JsonText	body;			/* packed; bytes NULL, or empty: the form does not need the body */
 } ReadRow;
 
-/* The form that a row gets. */
+/* The part of an answer that a row becomes. */
 typedef enum ReadPart
 {
 	READ_ANSWER,				/* the answer to a get, with a newline */
@@ -44,7 +45,9 @@ typedef enum ReadOutcome
 	READ_COSTLY					/* rendering exceeded the budget of the row */
 } ReadOutcome;
 
-/* Memory for an unpacked body; rows use it one after the other.  Zeroed: none yet. */
+/*
+ * Memory for an unpacked body, which rows use one after the other.  Zeroed memory is valid: nothing is allocated yet.
+ */
 typedef struct ReadRoom
 {
 	char	   *bytes;
@@ -54,8 +57,8 @@ typedef struct ReadRoom
 extern void read_room_free(ReadRoom *room);
 
 /*
- * Appends a row to buf.  now: the time from which ages count, in seconds.  The function frees the trees that it has
- * parsed.  Unless the outcome is READ_DONE, buf may have a part of the row.
+ * Renders a row and appends it to buf.  now: the present time, from which ages are counted, in seconds since 1970.  The
+ * function frees the trees that it has parsed.  Unless the outcome is READ_DONE, buf may have a part of the row.
  */
 extern ReadOutcome read_render(StrBuf *buf, ReadRoom *room, const ReadForm *form, ReadPart part, const ReadRow *row,
 							   int64_t now);

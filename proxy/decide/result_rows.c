@@ -34,7 +34,7 @@ hash_fields(void *state, const char *bytes, size_t len)
 	unsigned char digest[EVP_MAX_MD_SIZE];
 	uint64_t	number = 0;
 
-	/* Without a type, the context keeps its type. */
+	/* The type NULL means the type that the context already has. */
 	if (EVP_DigestInit_ex(context, NULL, NULL) != 1 || EVP_DigestUpdate(context, bytes, len) != 1 ||
 		EVP_DigestFinal_ex(context, digest, NULL) != 1)
 		abort();
@@ -43,7 +43,7 @@ hash_fields(void *state, const char *bytes, size_t len)
 	return (int64_t) number;
 }
 
-/* NULL without a body. */
+/* Returns the parsed document; NULL when there is no body. */
 static JsonNode *
 whole_document(Computing *computing, JsonText metadata, JsonText body)
 {
@@ -109,8 +109,8 @@ put_row(StrBuf *buf, const ResultChange *change)
 	put_text(buf, "native_status", entry->native_status);
 
 	/*
-	 * Results of several subjects can share an entry; only the first row carries the texts of the entry.  Rows of
-	 * results that are gone have them, too: the database proves the ids by them.
+	 * Results of several subjects can share an entry; only the first row has the texts of the entry.  Rows of removed
+	 * results have texts too, because the database verifies the ids by them.
 	 */
 	if (!entry->told)
 	{

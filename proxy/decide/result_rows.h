@@ -12,8 +12,8 @@
 #include "engine/results/result.h"
 
 /*
- * A document before and after a change.  A body without bytes: there is no document.  Without metadata, the body is the
- * whole document.
+ * A document before and after a change.  When a body has no bytes, there is no document.  When there is no metadata,
+ * the body is the whole document.
  */
 typedef struct ResultStates
 {
@@ -26,10 +26,13 @@ typedef struct ResultStates
 typedef struct ResultRows
 {
 	JsonText	rows;			/* JSON: an array of objects with the columns of result_difference() */
-	JsonText	evaluated_at;	/* text of the newest time of evaluation of the new document; empty: none */
+	JsonText	evaluated_at;	/* the newest time of evaluation in the new document, as text; empty: none */
 } ResultRows;
 
-/* False with *why when a document is damaged, or when the work costs more than its size allows. */
+/*
+ * Computes the changes of results, in the arena.  cluster: number of the cluster.  False with *why when a document is
+ * damaged, or when the work costs more than the size of the documents allows.
+ */
 extern bool result_rows(Arena *arena, const ResultMapping *mapping, int cluster, const ResultStates *states,
 						ResultRows *rows, const char **why);
 

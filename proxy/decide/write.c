@@ -16,7 +16,7 @@
 #include "decide/result_rows.h"
 
 
-/* Results of larger documents follow after the write: costly_bytes() in sql/store/write.sql. */
+/* Results of larger documents are computed after the write: costly_bytes() in sql/store/write.sql. */
 #define COSTLY_BYTES ((size_t) 256 * 1024)
 
 /* A question under the budget of its documents. */
@@ -29,7 +29,7 @@ typedef struct Asking
 	bool		decide;
 } Asking;
 
-/* The name of a stored object, from its metadata. */
+/* Returns the name of a stored object, from its metadata. */
 static const char *
 stored_name(Arena *arena, const StoredObject *stored)
 {
@@ -39,7 +39,7 @@ stored_name(Arena *arena, const StoredObject *stored)
 							"name");
 }
 
-/* The action of an outcome: an admitted create becomes an insert, except for a dry run. */
+/* Returns the action of an outcome: an admitted create becomes an insert, except for a dry run. */
 static DecidedAction
 action_of(Arena *arena, const ApiRequest *request, const WriteOutcome *outcome)
 {
@@ -70,7 +70,7 @@ perform(void *state)
 	WriteOutcome *outcome = &write->outcome;
 
 	if (!request_parse(arena, asked->request.bytes, asked->request.len, &write->request))
-		abort();				/* the proxy itself has written it */
+		abort();				/* impossible: the proxy itself has written the request */
 	write_admit(arena, asked->served->definition, &write->request, asked->document.bytes, asked->document.len,
 				&asking->context, outcome);
 	if (asking->decide)
@@ -91,7 +91,7 @@ perform(void *state)
 	write->body = json_text_of(arena, outcome->body);
 }
 
-/* The answer to a document that exceeds its budget. */
+/* Sets the answer to a document that exceeds its budget. */
 static void
 refuse(DecidedWrite *write, ArenaLimit limit, size_t input)
 {

@@ -16,7 +16,7 @@
 #include "engine/writes/write.h"
 #include "decide/definitions.h"
 
-/* The question, which must outlive the decision. */
+/* The write to decide.  It must outlive the decision. */
 typedef struct AskedWrite
 {
 	const Served *served;
@@ -28,21 +28,21 @@ typedef struct AskedWrite
 typedef enum DecidedAction
 {
 	DECIDED_ANSWER = 'n',
-	DECIDED_INSERT = 'i',		/* unless the object exists */
+	DECIDED_INSERT = 'i',		/* insert, unless the object exists */
 	DECIDED_UPDATE = 'u',
 	DECIDED_DELETE = 'd',
-	DECIDED_PENDING = 'p'		/* needs the stored object */
+	DECIDED_PENDING = 'p'		/* no decision yet: the stored object is needed */
 } DecidedAction;
 
 typedef struct DecidedWrite
 {
-	Arena		arena;			/* of all pointers below */
+	Arena		arena;			/* memory of all pointers below */
 	DecidedAction action;
 	ApiRequest	request;
 	WriteOutcome outcome;
-	bool		on_object;		/* decided on a stored object, of version base */
+	bool		on_object;		/* decided on a stored object, which has the version base */
 	int64_t		base;
-	JsonText	metadata;		/* to be stored, or of the object that is the answer; bytes NULL: none */
+	JsonText	metadata;		/* of the object to store, or of the object in the answer; bytes NULL: none */
 	JsonText	body;
 	JsonText	rows;			/* changes of results (result_rows.h); bytes NULL: computed later */
 	JsonText	evaluated_at;	/* empty: no time */
@@ -50,13 +50,16 @@ typedef struct DecidedWrite
 
 extern void write_ask_admission(DecidedWrite *write, const AskedWrite *asked);
 
-/* stored: the stored object, NULL for none.  Replaces an earlier decision. */
+/* Decides a write on the stored object (NULL: none).  Replaces an earlier decision. */
 extern void write_ask_decision(DecidedWrite *write, const AskedWrite *asked, const StoredObject *stored);
 
 /* Computes rows and evaluated_at of an insert, update or delete.  stored: the same as for the decision. */
 extern void write_ask_results(DecidedWrite *write, const AskedWrite *asked, const StoredObject *stored);
 
-/* The body of the answer.  version is that of the write, 0 when nothing was stored.  now: seconds since 1970. */
+/*
+ * Returns the body of the answer.  version: the version that the write got, 0 when nothing was stored.  now: seconds
+ * since 1970.
+ */
 extern JsonText write_answer(DecidedWrite *write, const AskedWrite *asked, int64_t version, int64_t now);
 
 extern void write_free(DecidedWrite *write);
