@@ -30,7 +30,7 @@ STEPS = [
     ("drift", "ms", "`fleet_drift()` of two clusters", "SELECT d.* FROM kube_reports.fleet_freshness a, "
      "kube_reports.fleet_freshness b, kube_reports.fleet_drift(a.cluster, b.cluster) d "
      "WHERE a.cluster_name = 'fleet-1' AND b.cluster_name = 'fleet-2'"),
-    ("compact", "ms", f"a step of retention of the log, {STEP:,} changes", None),
+    ("compact", "ms", f"a step of retention of the log, at most {STEP:,} changes of each cluster", None),
     ("fold", "ms", "folding the counts of 100 new reports", None),
     ("dump", "s", "pg_dump -Fd -j 2", None),
     ("dump-mib", "MiB", "its size", None),
