@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * call.c
- *	  gRPC calls: messages, deadlines, how a call ends, and what all calls together may hold.
+ *	  gRPC calls: messages, deadlines, the end of a call, and the limits of all calls together.
  *
  * A message is 5 bytes of head (compressed or not, length) and its bytes.  The
  * room for a message is held before its bytes are taken.  Bytes that cannot be
- * taken yet stay within the window of the stream (connection.c), and so does
- * the next message while one is being handled, or while the client has not read
- * the answer to the one before.
+ * taken yet stay within the window of the stream (connection.c).  A message
+ * waits there while the previous one is handled, and until the client has read
+ * the answer to the previous one.
  *
  *-------------------------------------------------------------------------
  */
@@ -22,12 +22,12 @@
 #include "base/loop.h"
 
 #define HEAD_BYTES 5
-#define STREAM_IDLE_MS (5 * 60 * 1000)	/* a stream on which no message comes */
-#define STRANGERS_MS (5 * 1000) /* of calls that need no credential */
-#define STRANGERS_CALLS 64		/* of these, open at once */
-#define LONGEST_TIMEOUT ((uint64_t) 24 * 3600 * 1000)	/* later deadlines are none */
+#define STREAM_IDLE_MS (5 * 60 * 1000)	/* a stream without a message for this time is ended */
+#define STRANGERS_MS (5 * 1000) /* time limit of calls that need no credential */
+#define STRANGERS_CALLS 64		/* limit of such calls that are open at once */
+#define LONGEST_TIMEOUT ((uint64_t) 24 * 3600 * 1000)	/* a longer timeout of the client counts as none */
 
-/* Bytes held for a byte of a message: itself, the parsed message, the document, the statement. */
+/* Bytes held for each byte of a message: for the message, the parsed message, the document and the statement. */
 #define HELD_PER_BYTE 4
 
 struct Call
@@ -36,21 +36,21 @@ struct Call
 	const CallMethod *method;
 	void	   *work;
 	char	   *user;			/* owned; NULL: none */
-	uint64_t	deadline;		/* of loop_now(); 0: none */
+	uint64_t	deadline;		/* as loop_now() counts; 0: none */
 	LoopTimer	timer;
 	char	   *waiting;		/* bytes that were received and not taken, owned */
 	size_t		waiting_len;
 	size_t		waiting_at;
 	size_t		waiting_size;
-	char	   *message;		/* owned; NULL: no head has come */
+	char	   *message;		/* owned; NULL: no head of a message has arrived */
 	size_t		message_len;
 	size_t		message_size;
 	size_t		held;
-	Arena		arena;			/* of the message that is being handled */
+	Arena		arena;			/* memory of the message that is being handled */
 	uint64_t	handled_since;
 	uint64_t	messages;
 	bool		admitted;
-	bool		handling;		/* begin() or handle() is under way */
+	bool		handling;		/* begin() or handle() is in progress */
 	bool		half_closed;	/* the client sends no more */
 	bool		ended;			/* call_end() was called */
 	bool		advancing;
@@ -65,7 +65,7 @@ static CallCounts counts;
 static Call *first;
 static bool stopping;
 
-/* ---------- what a call has ---------- */
+/* ---------- the state of a call ---------- */
 
 Stream *
 call_stream(const Call *call)
@@ -132,7 +132,7 @@ release_message(Call *call)
 	call->held = 0;
 }
 
-/* Stops everything that the call does. */
+/* Ends all work of the call, and counts and logs its end. */
 static void
 settle(Call *call, const CallStatus *status)
 {
@@ -193,7 +193,7 @@ time_is_up(void *state)
 
 	if (call->handling)
 	{
-		/* A statement that is under way is stored whole or not at all. */
+		/* A statement in progress stores the whole message or nothing. */
 		call->handling = false;
 		call->method->cancel(call);
 	}
@@ -216,7 +216,7 @@ start_timer(Call *call)
 	loop_timer_start(&call->timer, delay, time_is_up, call);
 }
 
-/* Milliseconds of a grpc-timeout; false when it is none. */
+/* Reads the milliseconds of a grpc-timeout; false when the value is invalid. */
 static bool
 read_timeout(const char *value, uint64_t *ms)
 {
@@ -274,7 +274,7 @@ keep_waiting(Call *call, const char *bytes, size_t len)
 	call->waiting_len += len;
 }
 
-/* Takes up to len bytes of those that wait. */
+/* Takes up to len of the waiting bytes. */
 static void
 take(Call *call, char *to, size_t len)
 {
@@ -291,7 +291,7 @@ take(Call *call, char *to, size_t len)
 	}
 }
 
-/* Reads the head of a message and holds room for it; false: it has not come whole, or the call has ended. */
+/* Reads the head of a message and holds room for the message; false: the head is incomplete, or the call has ended. */
 static bool
 begin_message(Call *call)
 {
@@ -334,12 +334,12 @@ handle_message(Call *call)
 	arena_init(&call->arena);
 	start_timer(call);
 	call->method->handle(call, &call->arena, message);
-	/* What is held for it stays held until the answer. */
+	/* The room stays held until the answer. */
 	free(call->message);
 	call->message = NULL;
 }
 
-/* What a client means that sends no more. */
+/* The client sends no more: ends the call, unless a message is still being handled. */
 static void
 finish(Call *call)
 {
@@ -353,7 +353,7 @@ finish(Call *call)
 		call_end(call, &ok);
 }
 
-/* Goes as far as the bytes that wait allow. */
+/* Reads messages as far as the waiting bytes allow. */
 static void
 advance(Call *call)
 {
@@ -417,7 +417,7 @@ call_answer(Call *call, JsonText message)
 	start_timer(call);
 }
 
-/* ---------- what the connection reports ---------- */
+/* ---------- handlers of connection.c ---------- */
 
 static const CallMethod *
 find_method(const char *path)

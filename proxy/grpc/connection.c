@@ -1,18 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * connection.c
- *	  Connections of clients: TLS and HTTP/2, with limits on what a client can make the process hold.
+ *	  Connections of clients: TLS and HTTP/2, with limits on the memory that a client can take.
  *
- * HTTP/2 is libnghttp2's; TLS is OpenSSL's, with the contexts of http/tls.c.
- * libgrpc 1.51 of Debian 12 was tried first: when its process has no more file
- * descriptors, it stops accepting for good, so that any stranger can end the
- * service (CVE-2023-4785), and it has no limit on connections.
+ * libnghttp2 does HTTP/2; OpenSSL does TLS, with the contexts of http/tls.c.
+ * libgrpc 1.51 of Debian 12 was tried first.  When its process has no more
+ * file descriptors, it stops accepting for good, so that any stranger can end
+ * the service (CVE-2023-4785); and it has no limit on connections.
  *
- * What a client can do is bounded here:
+ * This file limits:
  *
  * - connections, also of clients without a proved credential (strangers); a
- *	 new one replaces the stranger that came first
- * - the time until a stranger has proved a credential, and that of idle
+ *	 new one replaces the oldest connection of a stranger
+ * - the time until a stranger has proved a credential, and the time of idle
  *	 connections
  * - streams of a connection, and the size of their heads
  * - bytes that are received and not yet taken: a window of WINDOW bytes for
@@ -35,16 +35,16 @@
 #include "base/log.h"
 #include "http/tls.h"
 
-#define OUT_BYTES ((size_t) 16 * 1024)	/* of frames that are made before they are sent: one TLS record */
-#define READS_AT_ONCE 4			/* TLS records, before other connections have their turn */
+#define OUT_BYTES ((size_t) 16 * 1024)	/* size of the buffer of frames that wait to be sent: one TLS record */
+#define READS_AT_ONCE 4			/* TLS records that are read before other connections have their turn */
 #define ACCEPTS_AT_ONCE 32
 
 /* All in milliseconds. */
 #define STRANGER_MS (20 * 1000)
 #define IDLE_MS (10 * 60 * 1000)
 #define STALL_MS (30 * 1000)
-#define ACCEPT_PAUSE 100		/* when there are no descriptors left */
-#define GOAWAY_MS 1000			/* until a connection without streams is closed */
+#define ACCEPT_PAUSE 100		/* pause of accepting when there are no descriptors left */
+#define GOAWAY_MS 1000			/* time from GOAWAY until a connection without streams is closed */
 #define LOG_INTERVAL 5000
 
 ConnectionCounts connection_counts;
@@ -129,7 +129,7 @@ go_away(Connection *connection)
 	connection_run_soon(connection);
 }
 
-/* Looks at the times of a connection, about once a second. */
+/* Checks the time limits of a connection, about once a second. */
 static void
 watch(void *state)
 {
@@ -165,7 +165,7 @@ ask_writable(Connection *connection)
 	loop_socket_notify_write(connection->socket, on_writable);
 }
 
-/* What other users of OpenSSL have left behind would be taken for an error of this connection. */
+/* Clears OpenSSL's queue of errors: an error of another connection would be taken for an error of this one. */
 static SSL *
 ssl_of(Connection *connection)
 {
@@ -173,7 +173,7 @@ ssl_of(Connection *connection)
 	return connection->ssl;
 }
 
-/* Looks at what OpenSSL returned; false when nothing more can be done now. */
+/* Handles a result of OpenSSL; false when nothing more can be done now. */
 static bool
 ssl_went_on(Connection *connection, int result)
 {
@@ -256,7 +256,7 @@ read_in(Connection *connection)
 		else if (nghttp2_session_get_outbound_queue_size(connection->session) > QUEUED_FRAMES)
 			connection_break(connection, "its client does not read the frames that it causes");
 	}
-	/* OpenSSL has more, of which the descriptor tells nothing. */
+	/* OpenSSL may have more bytes, of which the descriptor does not tell: read again in the next turn. */
 	if (!connection->broken)
 		loop_timer_start(&connection->turn, 0, run, connection);
 }
@@ -269,7 +269,7 @@ shake_hands(Connection *connection)
 	streams_open(connection, limits.streams);
 }
 
-/* A turn of a connection: reads, lets the handlers work, writes.  Only here a connection is freed. */
+/* A turn of a connection: reads, runs the handlers, writes.  Only this function frees a connection. */
 static void
 run(void *state)
 {
@@ -310,7 +310,7 @@ on_writable(void *state)
 
 /* ---------- the socket of a connection, for OpenSSL ---------- */
 
-/* Not OpenSSL's own BIO of sockets: http/tls.c finds the connection by the BIO's data. */
+/* OpenSSL's own BIO of sockets is not used, because http/tls.c finds the connection by the data of the BIO. */
 static int
 bio_write(BIO *bio, const char *bytes, int len)
 {
@@ -361,7 +361,7 @@ peer_of(void *bio_data)
 
 /* ---------- accepting ---------- */
 
-/* Room for one more stranger: the one that came first makes place. */
+/* Closes the oldest connection of a stranger, to make room for a new one. */
 static void
 make_place(void)
 {

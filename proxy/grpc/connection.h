@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * connection.h
- *	  Connections of clients: TLS and HTTP/2, with limits on what a client can make the process hold.
+ *	  Connections of clients: TLS and HTTP/2, with limits on the memory that a client can take.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,14 +20,14 @@ typedef struct Stream Stream;
 typedef struct StreamHandlers
 {
 	/*
-	 * The head is complete.  Returns what is stored as the user of the stream; NULL: the stream was answered with
-	 * stream_finish(), and no other handler is called for it.
+	 * The head is complete.  Returns the pointer that the other handlers get as user; NULL: the stream was answered
+	 * with stream_finish(), and no other handler is called for it.
 	 */
 	void	   *(*begun) (Stream *stream);
 	void		(*received) (void *user, const char *bytes, size_t len);
 	/* The client sends no more. */
 	void		(*ended) (void *user);
-	/* Everything of stream_send() is on its way. */
+	/* All bytes of stream_send() are on their way. */
 	void		(*sent) (void *user);
 	void		(*gone) (void *user);
 } StreamHandlers;
@@ -41,22 +41,23 @@ typedef struct StreamHeader
 
 typedef struct ConnectionLimits
 {
-	size_t		connections;	/* open at once; clients that have proved no credential can have half of them */
+	size_t		connections;	/* open at once; clients without a proved credential can have half of them */
 	int			streams;		/* open at once on a connection */
 } ConnectionLimits;
 
-/* What connections have done since the start of the process. */
+/* Numbers of connections: open now, and since the start of the process. */
 typedef struct ConnectionCounts
 {
 	size_t		open;
-	size_t		strangers;		/* of these, without a proved credential */
+	size_t		strangers;		/* open connections without a proved credential */
 	uint64_t	accepted;
 	uint64_t	refused;		/* closed because there were too many */
-	uint64_t	broken;			/* closed because of what the client sent or did not read */
+	uint64_t	broken;			/* closed because the client broke a rule, or did not read */
 } ConnectionCounts;
 
 /*
- * Begins to accept at a listening socket, which stays the caller's.  tls_start() was called.  The handlers stay valid.
+ * Begins to accept at a listening socket, which the caller owns.  Call tls_start() before.  The handlers must stay
+ * valid.
  */
 extern void connections_listen(int fd, const ConnectionLimits *given, const StreamHandlers *handlers);
 
@@ -68,33 +69,33 @@ extern void connections_close(void);
 
 extern ConnectionCounts connections_counts(void);
 
-/* The value of a header of the request, the first of several; NULL: none.  It lives as long as the stream. */
+/* Returns the first value of a header of the request; NULL: none.  It lives as long as the stream. */
 extern const char *stream_header(const Stream *stream, const char *name);
 
-/* All headers in order: false after the last one.  *at begins with 0. */
+/* Reads the headers one by one, in their order; false after the last one.  The caller sets *at to 0 before. */
 extern bool stream_next_header(const Stream *stream, size_t *at, const char **name, const char **value);
 
-/* Whether the headers were too many or too long: those beyond the limit are missing. */
+/* Whether there were too many or too long headers: headers beyond the limit are missing. */
 extern bool stream_head_is_large(const Stream *stream);
 
 extern ClientCertificate *stream_peer(const Stream *stream);
 extern Arena *stream_arena(Stream *stream);
 
-/* The client of the stream has proved a credential: its connection may stay, and hold more. */
+/* Call when the client of the stream has proved a credential: its connection may stay, and has a larger window. */
 extern void stream_trust(Stream *stream);
 
-/* The client of the stream has shown a wrong credential.  After several of them its connection is closed. */
+/* Call when the client has sent a wrong credential.  After several of them, its connection is closed. */
 extern void stream_distrust(Stream *stream);
 
-/* Lets the client send so many bytes more on this stream.  What received() gets and is never taken stops the client. */
+/* Lets the client send so many more bytes on this stream.  When no bytes are taken, the client must stop sending. */
 extern void stream_take(Stream *stream, size_t len);
 
-/* Sends bytes, which are copied, after headers of the answer if there are none yet. */
+/* Sends bytes, which are copied.  Before the first bytes it sends the headers of the answer. */
 extern void stream_send(Stream *stream, const char *bytes, size_t len);
 
 /*
- * Ends the answer with trailers, after what stream_send() got.  Then the stream is closed, even if the client would
- * send more; only gone() follows.
+ * Ends the answer with trailers, after the bytes of stream_send().  Then the stream is closed, even if the client wants
+ * to send more; only gone() follows.
  */
 extern void stream_finish(Stream *stream, const StreamHeader *trailers, size_t count);
 

@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * document.c
- *	  Messages of senders as the documents that api_forward() stores, and its answers as messages.
+ *	  Converts messages of senders to the documents that api_forward() stores, and its replies to messages.
  *
- * libprotobuf-c parses the messages.  Its text fields end at a NUL and may be
- * no UTF-8, so that the build turns them into fields of bytes, and this file
- * checks them.  A few bytes of a message can become a large struct: what a
- * parsed message takes is limited.
+ * libprotobuf-c parses the messages.  Its text fields end at a NUL, and it
+ * does not check that they are UTF-8.  So the build turns them into fields of
+ * bytes, and this file checks them.  A few bytes of a message can become a
+ * large struct, so the memory of a parsed message is limited.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,7 +20,7 @@
 #include "engine/base/json_scan.h"
 #include "forward.pb-c.h"
 
-/* What a parsed message may take: for each byte of it, and besides. */
+/* Limit of the memory of a parsed message: PARSED_FLOOR, and PARSED_PER_BYTE for each byte of the message. */
 #define PARSED_PER_BYTE 12
 #define PARSED_FLOOR ((size_t) 1024 * 1024)
 
@@ -43,13 +43,13 @@ typedef struct Budget
 	bool		exceeded;
 } Budget;
 
-/* What is written, and the first field that cannot be. */
+/* The document that is being written, and the first field whose text is invalid. */
 typedef struct Writer
 {
 	StrBuf		buf;
 	Arena	   *arena;
-	bool		comma;			/* before the next member */
-	const char *wrong;			/* a field; NULL: none */
+	bool		comma;			/* a comma precedes the next member */
+	const char *wrong;			/* path of the invalid field; NULL: none */
 } Writer;
 
 /* ---------- parsing ---------- */
@@ -68,7 +68,7 @@ take_memory(void *state, size_t size)
 	return arena_alloc(budget->arena, size);
 }
 
-/* The arena frees everything at once. */
+/* Frees nothing: the arena frees everything at once. */
 static void
 leave_memory(void *state, void *pointer)
 {
@@ -125,7 +125,7 @@ write_key(Writer *writer, const char *key)
 	strbuf_putc(&writer->buf, ':');
 }
 
-/* A member with a text.  An empty one is left out, as proto3 does.  field: its path, with a %zu for the position. */
+/* Writes a member with a text; omits an empty text, as proto3 does.  field: its path, with a %zu for the position. */
 static void
 write_text(Writer *writer, const char *key, ProtobufCBinaryData value, const char *field, size_t position)
 {
@@ -153,7 +153,7 @@ same_key(const DocumentPair *a, const DocumentPair *b)
 	return a->key.len == b->key.len && memcmp(a->key.bytes, b->key.bytes, a->key.len) == 0;
 }
 
-/* A map, in the order of its keys. */
+/* Writes a map as an object, in the order of its keys. */
 static void
 write_pairs(Writer *writer, const char *key, DocumentPair *pairs, size_t count, const char *field, size_t position)
 {
@@ -406,7 +406,7 @@ document_of_result(Arena *arena, JsonText message, DocumentPair *metadata, size_
 
 /* ---------- names of fields ---------- */
 
-/* The names of the document that the message calls otherwise. */
+/* Names of the document for which the message has another name. */
 static const char *const renamed[][2] = {
 	{"seq", "sequence"},
 	{"assessmentId", "assessment_id"},

@@ -1,15 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * main.c
- *	  kube-reports-grpc: the gRPC port for what senders of other clusters forward.
+ *	  kube-reports-grpc: the gRPC port for senders of other clusters.
  *
- * A process of its own beside kube-reports-proxy, with one loop: calls come in
- * over connection.c and call.c, service.c stores their messages over the pool
- * of connections to the database (db/pg.h).  All state is in the database, so
- * that the process may be killed at any time, and any number of them may run.
+ * kube-reports-grpc is a program of its own beside kube-reports-proxy, with
+ * one process and one loop.  connection.c and call.c receive calls; service.c
+ * stores their messages over the pool of connections to the database
+ * (db/pg.h).  All state is in the database, so the process may be killed at
+ * any time, and any number of them may run.
  *
- * After SIGTERM, readyz fails, clients are told to send calls elsewhere, and
- * the messages that are being stored are answered.
+ * After SIGTERM, readyz fails, clients are told to send calls to another
+ * server (GOAWAY), and the messages that are being stored are answered.
  *
  * Exit codes: 0 after a shutdown, 1 when the start failed, 2 for a wrong
  * command line.
@@ -41,10 +42,10 @@
 
 #define PROGRAM "kube-reports-grpc"
 
-/* free() returns larger allocations to the system. */
+/* Memory of larger allocations is returned to the system by free(). */
 #define LARGE_ALLOCATION (4 * 1024 * 1024)
 
-/* Milliseconds: how often the shutdown looks whether calls are open; the age of a failure of readyz that is logged. */
+/* Milliseconds: between two checks of a shutdown for open calls; until the log says that batches cannot be stored. */
 #define DRAIN_MS 50
 #define DATABASE_GRACE 3000
 
@@ -76,7 +77,7 @@ static const Flag flags[] =
 	{"tls-private-key-file", FLAG_FILE, &config.tls_private_key_file, "", 0, 0,
 	"PEM file with the private key of the server; read again when it changes"},
 	{"client-ca-file", FLAG_FILE, &config.forward_client_ca_file, "", 0, 0,
-	"PEM file with the CAs of senders' certificates (CN: that of add_sender()); read again when it changes"},
+	"PEM file with the CAs of senders' certificates (CN: as given to add_sender()); read again when it changes"},
 	{"database", FLAG_STRING, &config.database, "", 0, 0,
 	"connection string; environment variables such as PGHOST and PGUSER give missing parameters"},
 	{"database-password-file", FLAG_STRING, &config.database_password_file, "", 0, 0,
@@ -91,8 +92,8 @@ static const Flag flags[] =
 		"maximum size of all messages that are received or stored, four times their length each; further ones are "
 	"answered with RESOURCE_EXHAUSTED"},
 	{"max-connections", FLAG_COUNT, &options.connections, "1024", 16, 65536,
-		"maximum number of connections; clients without a proved credential can have half of them, and a new one "
-	"replaces the oldest of these"},
+		"maximum number of connections; clients without a proved credential can have half of them, and a new "
+	"client replaces the oldest of them"},
 	{"max-calls", FLAG_COUNT, &options.calls, "1024", 16, 65536,
 	"maximum number of open calls; further ones are answered with RESOURCE_EXHAUSTED"},
 	{"max-concurrent-streams", FLAG_INTEGER, &options.streams, "32", 1, 1000,
@@ -142,7 +143,7 @@ write_metrics(StrBuf *buf)
 	const char *why;
 
 	put_metric(buf, "kube_reports_grpc_connections", "gauge", "Connections of clients.", (double) connections.open);
-	put_metric(buf, "kube_reports_grpc_strangers", "gauge", "Of these, without a proved credential.",
+	put_metric(buf, "kube_reports_grpc_strangers", "gauge", "Connections of clients without a proved credential.",
 			   (double) connections.strangers);
 	put_metric(buf, "kube_reports_grpc_connections_total", "counter", "Connections that were accepted.",
 			   (double) connections.accepted);
@@ -191,7 +192,7 @@ answer(HttpRequest *request)
 	http_reply(request, status, headers, 2, buf.bytes, buf.len);
 }
 
-/* Logs once that batches cannot be stored, and once that they can again. */
+/* Logs once that batches cannot be stored, and once that they can be stored again. */
 static void
 look_at_database(void)
 {
@@ -290,7 +291,7 @@ read_flags(int argc, char **argv)
 		flags_refuse(&flag_set, "metrics-port", NULL, "must not be the same as --port");
 }
 
-/* Each connection has two descriptors; without room for all of them fewer are accepted. */
+/* Raises the limit of open files.  Each connection has two; if the limit is too low, fewer connections are accepted. */
 static void
 raise_file_limit(void)
 {

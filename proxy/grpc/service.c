@@ -3,10 +3,10 @@
  * service.c
  *	  The methods that senders call, and the health of the server.
  *
- * A credential is looked up when the head of a call is there, so that a
- * stranger costs a brief read of the database and no memory.  The statement
- * that stores a message looks it up again: a credential that is revoked ends a
- * stream at its next message.
+ * A credential is looked up when the head of a call has arrived, so that an
+ * unknown sender costs a brief read of the database and no memory.  The
+ * statement that stores a message looks the credential up again: a revoked
+ * credential ends a stream at its next message.
  *
  *-------------------------------------------------------------------------
  */
@@ -24,29 +24,29 @@
 #include "trust/request_header.h"
 #include "wire.pb-c.h"
 
-#define LOG_INTERVAL 5000		/* of refusals, in milliseconds */
-#define HEALTH_BYTES 1024		/* of a message that needs no credential */
-#define MOST_PAIRS 100			/* of metadata; the head has no more fields */
+#define LOG_INTERVAL 5000		/* shortest time between two log lines about refusals, in milliseconds */
+#define HEALTH_BYTES 1024		/* largest size of a message that needs no credential */
+#define MOST_PAIRS 100			/* largest number of pairs of metadata; the head has no more fields */
 
 typedef struct Work Work;
 
 /* A kind of messages that methods store. */
 typedef struct MessageKind
 {
-	const char *name;			/* for api_forward() */
-	const char *(*field) (Arena *arena, const char *pointer);	/* the field of a pointer into its document */
+	const char *name;			/* the parameter of api_forward() */
+	const char *(*field) (Arena *arena, const char *pointer);	/* names a field by a JSON pointer */
 	JsonText	(*answer) (const Work *work, JsonText reply);
 } MessageKind;
 
-/* What a call has while it is open: in the arena of its stream. */
+/* The state of an open call, in the arena of its stream. */
 struct Work
 {
 	Call	   *call;
-	const char *kind;			/* of the credential: token or certificate */
+	const char *kind;			/* kind of the credential: token or certificate */
 	const char *credential;		/* the SHA-256 of the token, or the common name */
 	const MessageKind *message;
-	PgCall	   *statement;		/* under way; NULL: none */
-	Arena	   *arena;			/* of the message */
+	PgCall	   *statement;		/* statement in progress; NULL: none */
+	Arena	   *arena;			/* memory of the message */
 	DocumentBatch batch;
 };
 
@@ -70,7 +70,7 @@ token_hash(Arena *arena, const char *token)
 	return hash;
 }
 
-/* As at POST /v1/forward: a token counts before a certificate. */
+/* Reads the credential of a call.  As at POST /v1/forward, a token is preferred to a certificate. */
 static const char *
 read_credential(Work *work, Stream *stream)
 {
@@ -144,7 +144,7 @@ answer_batch(const Work *work, JsonText reply)
 	return document_stored(work->arena, &work->batch, reply);
 }
 
-/* ResultResponse has no field. */
+/* Returns an empty message: ResultResponse has no field. */
 static JsonText
 answer_result(const Work *work, JsonText reply)
 {
@@ -300,7 +300,7 @@ handle_evidence(Call *call, Arena *arena, JsonText message)
 	arena_free(&scratch);
 }
 
-/* The metadata of a call that become labels of the cluster. */
+/* Reads the metadata of a call that become labels of the cluster; returns their number. */
 static size_t
 read_metadata(const Stream *stream, DocumentPair *pairs)
 {
@@ -357,7 +357,7 @@ begin_health(Call *call)
 	call_admit(call);
 }
 
-/* The server as a whole, or one of its services. */
+/* Whether a name means the server as a whole (""), or one of its services. */
 static bool
 is_service(const char *name)
 {

@@ -10,10 +10,10 @@
 
 #include "grpc/call.h"
 
-/* For calls_start(). */
+/* The methods to pass to calls_start(). */
 extern const CallMethod service_methods[];
 
-/* Whether batches can be stored; otherwise *why. */
+/* Whether batches can be stored; if not, *why has the reason. */
 extern bool service_ready(const char **why);
 
 #endif							/* GRPC_SERVICE_H */

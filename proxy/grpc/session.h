@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * session.h
- *	  What connection.c and stream.c share: a connection, its streams and its session of libnghttp2.
+ *	  Shared by connection.c and stream.c: a connection, its streams and its session of libnghttp2.
  *
- * connection.c has the sockets, TLS and times; stream.c has the streams and
- * what libnghttp2 reports of them.
+ * connection.c has the sockets, TLS and time limits; stream.c has the streams
+ * and the callbacks of libnghttp2.
  *
  *-------------------------------------------------------------------------
  */
@@ -16,10 +16,10 @@
 #include "base/loop.h"
 #include "grpc/connection.h"
 
-#define HEAD_BYTES ((size_t) 16 * 1024) /* of all names and values of a head, as libnghttp2 gives them */
+#define HEAD_BYTES ((size_t) 16 * 1024) /* limit of the names and values of a head together */
 #define HEAD_FIELDS 100
-#define QUEUED_FRAMES 256		/* that wait for the client to read */
-#define WINDOW 65535			/* bytes of a stream; of a stranger's connection */
+#define QUEUED_FRAMES 256		/* limit of frames that wait for the client to read */
+#define WINDOW 65535			/* window in bytes of a stream, and of a stranger's connection */
 
 typedef struct Connection Connection;
 
@@ -35,28 +35,28 @@ struct Stream
 	Stream	   *previous;
 	Stream	   *next;
 	int32_t		id;
-	void	   *user;			/* NULL before begun(), or when it refused the stream */
+	void	   *user;			/* NULL before begun(), or when begun() refused the stream */
 	Arena		arena;
 	Header		headers[HEAD_FIELDS];
 	size_t		header_count;
 	size_t		head_bytes;
 	bool		large;
-	size_t		owed;			/* bytes of the connection's window that are not given back */
-	size_t		untaken;		/* bytes of the stream's window, likewise */
-	char	   *out;			/* of stream_send(), owned */
+	size_t		owed;			/* bytes of the connection's window that were not given back yet */
+	size_t		untaken;		/* bytes of the stream's window that were not given back yet */
+	char	   *out;			/* bytes of stream_send(), owned */
 	size_t		out_len;
 	size_t		out_sent;
 	size_t		out_size;
 	bool		answered;		/* the headers of the answer are submitted */
 	bool		finished;		/* stream_finish() was called */
 	bool		reset;			/* RST_STREAM is submitted */
-	nghttp2_nv *trailers;		/* of stream_finish(), in the arena */
+	nghttp2_nv *trailers;		/* trailers of stream_finish(), in the arena */
 	size_t		trailer_count;
 };
 
 struct Connection
 {
-	Connection *previous;		/* in the list of all, newest last */
+	Connection *previous;		/* list of all connections, newest last */
 	Connection *next;
 	int			fd;
 	LoopSocket *socket;
@@ -67,7 +67,7 @@ struct Connection
 	size_t		stream_count;
 	bool		trusted;
 	bool		going_away;
-	bool		broken;			/* to be closed by whoever runs it */
+	bool		broken;			/* to be closed at the end of its turn */
 	bool		running;		/* inside run() */
 	int			wrong_credentials;
 	uint64_t	active_at;		/* when the last stream ended, or the connection began */
@@ -77,25 +77,25 @@ struct Connection
 	size_t		out_sent;
 	bool		writable_asked;
 	LoopTimer	turn;			/* runs the connection soon */
-	LoopTimer	watch;			/* looks at its times */
+	LoopTimer	watch;			/* checks the time limits */
 };
 
 /* ---------- connection.c ---------- */
 
 extern ConnectionCounts connection_counts;
 
-/* Runs the connection soon: what handlers have submitted is sent. */
+/* Makes the loop run a turn of the connection soon, which sends the frames that handlers have submitted. */
 extern void connection_run_soon(Connection *connection);
 
-/* Closes the connection at the end of its turn, without another word.  why: for the log; NULL: nothing is wrong. */
+/* Closes the connection at the end of its turn, without GOAWAY.  why: reason for the log; NULL: nothing is wrong. */
 extern void connection_break(Connection *connection, const char *why);
 
 /* ---------- stream.c ---------- */
 
-/* Once, before the first session. */
+/* Sets the handlers.  Call once, before the first session. */
 extern void streams_start(const StreamHandlers *given);
 
-/* Begins the session of a connection: the settings are submitted. */
+/* Begins the HTTP/2 session of a connection, with at most so many streams, and submits the settings. */
 extern void streams_open(Connection *connection, int most_streams);
 
 /* Ends every stream of a connection that is being closed. */

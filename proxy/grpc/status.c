@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * status.c
- *	  How a call ends: gRPC status codes, and the errors of the database that become them.
+ *	  The status with which a call ends: gRPC codes, and which error of the database becomes which code.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,10 +14,10 @@
 #include "codec/base64.h"
 #include "wire.pb-c.h"
 
-/* Clients take heads of 8 KB, of which base64 uses 4 bytes for 3. */
+/* Limits of the texts in trailers.  Clients accept heads of 8 KB; base64 needs 4 bytes for 3. */
 #define MESSAGE_BYTES 1000
 #define DETAIL_BYTES 3000
-#define LOG_INTERVAL 5000		/* of errors of the database, in milliseconds */
+#define LOG_INTERVAL 5000		/* shortest time between two log lines about errors of the database, in milliseconds */
 
 typedef struct SqlStatus
 {
@@ -127,7 +127,7 @@ status_of_reply(Arena *arena, int code, JsonText reply, const char *(*name_field
 			status.code = reply_codes[i].code;
 	if (causes == NULL || causes->kind != JSON_KIND_ARRAY)
 	{
-		/* Batches out of order have a cause: the number that is expected. */
+		/* Of the conflicts, only a batch with another content than the stored one is ALREADY_EXISTS. */
 		if (code == 409 && strstr(status.message, "was another one") != NULL)
 			status.code = STATUS_ALREADY_EXISTS;
 		return status;
@@ -150,7 +150,7 @@ status_of_reply(Arena *arena, int code, JsonText reply, const char *(*name_field
 
 /* ---------- trailers ---------- */
 
-/* As gRPC wants grpc-message: every byte but printable ASCII as %XX. */
+/* Encodes a text for grpc-message: every byte that is not printable ASCII becomes %XX. */
 static JsonText
 encode_message(Arena *arena, const char *message)
 {
@@ -213,7 +213,7 @@ pack_retry(Arena *arena, const CallStatus *status)
 	return pack_detail(arena, "google.rpc.RetryInfo", &retry.base);
 }
 
-/* A google.rpc.Status, in base64; NULL: the status has no details. */
+/* Returns the status as a google.rpc.Status in base64; NULL when the status has no details. */
 static const char *
 encode_details(Arena *arena, const CallStatus *status)
 {
@@ -229,7 +229,7 @@ encode_details(Arena *arena, const CallStatus *status)
 	if (document.n_details == 0)
 		return NULL;
 	document.code = (int32_t) status->code;
-	/* The whole text is in grpc-message. */
+	/* A long text is only in grpc-message, where it is cut. */
 	document.message = strlen(status->message) <= MESSAGE_BYTES ? (char *) status->message : (char *) "";
 	bytes.len = wire__status__get_packed_size(&document);
 	bytes.bytes = arena_alloc(arena, bytes.len);

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * status.h
- *	  How a call ends: gRPC status codes, and the errors of the database that become them.
+ *	  The status with which a call ends: gRPC codes, and which error of the database becomes which code.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,7 +11,7 @@
 #include "db/pg.h"
 #include "grpc/connection.h"
 
-/* Numbers of gRPC. */
+/* Status codes of gRPC, with their numbers. */
 typedef enum StatusCode
 {
 	STATUS_OK = 0,
@@ -28,13 +28,13 @@ typedef enum StatusCode
 	STATUS_INTERNAL = 13,
 	STATUS_UNAVAILABLE = 14,
 	STATUS_UNAUTHENTICATED = 16,
-	STATUS_CODES				/* one more than the largest */
+	STATUS_CODES				/* one more than the largest code */
 } StatusCode;
 
 /* A field that is wrong. */
 typedef struct StatusField
 {
-	const char *path;			/* as in results[3].rule */
+	const char *path;			/* path, such as results[3].rule */
 	const char *description;
 } StatusField;
 
@@ -44,28 +44,28 @@ typedef struct CallStatus
 	const char *message;
 	const StatusField *fields;
 	size_t		field_count;
-	int			retry_ms;		/* when the client may try again; 0: it is told nothing */
+	int			retry_ms;		/* milliseconds after which the client may try again; 0: not told */
 } CallStatus;
 
-/* The client may wait so long before it tries again. */
+/* The usual retry_ms. */
 #define STATUS_RETRY_MS 1000
 
-#define STATUS_TRAILERS 4		/* at most */
+#define STATUS_TRAILERS 4		/* largest number of trailers */
 
-/* The name of a code, as in UNAVAILABLE. */
+/* Returns the name of a code, such as UNAVAILABLE. */
 extern const char *status_name(StatusCode code);
 
-/* The status for a statement that did not succeed; logs what only the operator may know. */
+/* Returns the status for a statement that did not succeed, and logs the error, which only the operator may see. */
 extern CallStatus status_of_outcome(Arena *arena, PgOutcome outcome, const PgError *error);
 
 /*
- * The status for an answer of api_forward() (code, and a document Status) that is not 200.  name_field turns a JSON
- * pointer of the document into the path of a field.
+ * Returns the status for an answer of api_forward() (code, and a document Status) that is not 200.  name_field converts
+ * a JSON pointer into the document to the path of a field of the message.
  */
 extern CallStatus status_of_reply(Arena *arena, int code, JsonText reply,
 								  const char *(*name_field) (Arena *arena, const char *pointer));
 
-/* Writes the trailers of a status; returns how many there are. */
+/* Writes the trailers of a status, at most STATUS_TRAILERS; returns how many there are. */
 extern size_t status_trailers(Arena *arena, const CallStatus *status, StreamHeader *trailers);
 
 #endif							/* GRPC_STATUS_H */

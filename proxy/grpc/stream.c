@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * stream.c
- *	  Streams of HTTP/2: heads, bytes that come and go, and what libnghttp2 reports of them.
+ *	  Streams of HTTP/2: their heads, bytes in both directions, and the callbacks of libnghttp2.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,11 +11,11 @@
 
 #include "base/allocate.h"
 
-#define TRUSTED_WINDOW (1024 * 1024)	/* of the connection of a client with a credential */
-#define HEAD_FLOOD ((size_t) 256 * 1024)	/* beyond it the connection is closed */
-#define RESETS_AT_ONCE 200		/* of streams by the client, */
-#define RESETS_PER_SECOND 50	/* and in the long run */
-#define WRONG_CREDENTIALS 8		/* of a connection that has proved none */
+#define TRUSTED_WINDOW (1024 * 1024)	/* window of the connection of a client with a proved credential */
+#define HEAD_FLOOD ((size_t) 256 * 1024)	/* a head above this size closes the connection */
+#define RESETS_AT_ONCE 200		/* number of streams that a client may reset at once */
+#define RESETS_PER_SECOND 50	/* and in each further second */
+#define WRONG_CREDENTIALS 8		/* number of wrong credentials that close a stranger's connection */
 
 static const StreamHandlers *handlers;
 static nghttp2_session_callbacks *callbacks;
@@ -248,7 +248,7 @@ stream_finish(Stream *stream, const StreamHeader *trailers, size_t count)
 	connection_run_soon(stream->connection);
 }
 
-/* ---------- what libnghttp2 reports ---------- */
+/* ---------- callbacks of libnghttp2 ---------- */
 
 static int
 on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *state)
@@ -278,7 +278,7 @@ on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *n
 		stream->large = true;
 		return 0;
 	}
-	/* Trailers of a request mean nothing. */
+	/* Trailers of a request are ignored. */
 	if (frame->headers.cat != NGHTTP2_HCAT_REQUEST)
 		return 0;
 	header = &stream->headers[stream->header_count++];
@@ -366,7 +366,7 @@ streams_start(const StreamHandlers *given)
 	nghttp2_option_new(&options);
 	nghttp2_option_set_no_auto_window_update(options, 1);
 	nghttp2_option_set_no_closed_streams(options, 1);
-	/* A token with a blank behind it is answered, not reset. */
+	/* A header with white space around its value must be answered, not reset. */
 	nghttp2_option_set_no_rfc9113_leading_and_trailing_ws_validation(options, 1);
 	nghttp2_option_set_stream_reset_rate_limit(options, RESETS_AT_ONCE, RESETS_PER_SECOND);
 	nghttp2_option_set_max_outbound_ack(options, QUEUED_FRAMES);

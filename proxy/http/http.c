@@ -3,8 +3,8 @@
  * http.c
  *	  HTTP server and event loop of a worker, on libh2o 2.2.5.
  *
- * One of the few files that include h2o.h (http_h2o.h).  They depend on these
- * properties of that version:
+ * This is one of the few files that include h2o.h (through http_h2o.h).  They
+ * depend on these properties of that version:
  *
  * - One send may be in flight for each request, never of zero bytes, and its
  *	 bytes must stay valid until libh2o asks for more: http_answer.c does that.
@@ -42,26 +42,26 @@
 #include "base/metrics.h"
 #include "base/termination.h"
 
-/* All in milliseconds. */
+/* Times in milliseconds. */
 #define TICK_INTERVAL 1000
-#define IDLE_TIMEOUT (120 * 1000)	/* keep-alive, and to send a whole request; Go keeps connections for 90 s */
-#define WRITE_TIMEOUT (120 * 1000)	/* a client that reads nothing for so long is cut */
+#define IDLE_TIMEOUT (120 * 1000)	/* of keep-alive, and for sending a whole request; Go keeps connections 90 s */
+#define WRITE_TIMEOUT (120 * 1000)	/* a client that reads nothing for this time is cut */
 #define HANDSHAKE_TIMEOUT (10 * 1000)
-#define SHORT_WRITE_TIMEOUT 1000	/* the same, while others wait for room (answer_room.h) */
-#define SLOW_WRITE_TIMEOUT (10 * 1000)	/* then also a client that needs so long for 256 KB */
-#define RELIEF_INTERVAL 100		/* how often relieve() then looks for such clients */
-#define RELIEF_CUTS 16			/* most clients cut at a time */
-#define RELIEF_LOG_INTERVAL 5000	/* shortest time between log lines about them */
+#define SHORT_WRITE_TIMEOUT 1000	/* the same, while other requests wait for room (answer_room.h) */
+#define SLOW_WRITE_TIMEOUT (10 * 1000)	/* then a client is also cut that needs this time for 256 KB */
+#define RELIEF_INTERVAL 100		/* time between two calls of relieve(), which cuts such clients */
+#define RELIEF_CUTS 16			/* largest number of clients that one call cuts */
+#define RELIEF_LOG_INTERVAL 5000	/* shortest time between log lines about cut clients */
 #define LINGER_TIMEOUT (5 * 1000)
-#define LEAST_DRAIN_TIME 500	/* for the connections accepted last */
-#define DRAIN_STEP 100			/* how often a shutdown checks whether all is done */
+#define LEAST_DRAIN_TIME 500	/* shortest time that a shutdown leaves to the connections accepted last */
+#define DRAIN_STEP 100			/* time between two checks whether the shutdown is complete */
 #define TRIM_INTERVAL (5 * 1000)
 
 #define END_DELAY 200			/* from the last answer to the end of a connection marked as ending */
 #define LATE_REQUESTS 100		/* requests that such a connection may still carry */
-#define HTTP2_REQUESTS 1000		/* of a connection at a time; the library allows 100 open ones */
+#define HTTP2_REQUESTS 1000		/* requests of a connection at a time; the library allows 100 open ones */
 #define LINGER_BYTES ((size_t) 64 * 1024 * 1024)
-#define FREED_BYTES ((size_t) 4 * 1024 * 1024)	/* malloc_trim() runs after so much was freed */
+#define FREED_BYTES ((size_t) 4 * 1024 * 1024)	/* malloc_trim() runs after this many bytes were freed */
 
 typedef struct RefusalStream
 {
@@ -102,8 +102,8 @@ request_fd(HttpRequest *request)
 /* --- Requests --- */
 
 /*
- * Closes the connection, because libh2o cannot send GOAWAY on one connection.  END_DELAY gave the client time to read
- * the last answer; a request that comes now is too late.
+ * Closes the connection, because libh2o cannot send GOAWAY on a single connection.  END_DELAY gave the client time to
+ * read the last answer; a request that comes now is too late.
  */
 static void
 end_connection(void *state)
@@ -139,7 +139,7 @@ on_proceed(h2o_generator_t * self, h2o_req_t *req)
 	http_answer_taken(&H2O_STRUCT_FROM_MEMBER(HttpRequest, generator, self)->answer);
 }
 
-/* The header lines of an HTTP/1 request, as connection_judge() found them; none when the request was refused. */
+/* Returns the header lines of an HTTP/1 request that connection_judge() has read; none when the request was refused. */
 static HttpText
 header_lines(const h2o_req_t *req)
 {
@@ -229,8 +229,8 @@ follow(h2o_iovec_t *text, const h2o_buffer_t * from, h2o_buffer_t * to)
 }
 
 /*
- * libh2o keeps the input buffer of 8 KB as long as the answer is open, which is long for a watch.  Moves its bytes to a
- * buffer of their size.
+ * Moves the bytes of the input buffer to a buffer of their size.  libh2o keeps the input buffer of 8 KB as long as the
+ * answer is open, which is long for a watch.
  */
 static void
 shrink_input(HttpRequest *request)
@@ -413,7 +413,7 @@ make_refusal(HttpRequest *request, HttpRefusal refusal, int status, RefusalHead 
 	metrics_request("", "", "", "", status, http_message_seconds(exchange));
 }
 
-/* The filter for all answers that libh2o makes itself, and for those of refuse_request(). */
+/* The filter for all answers that libh2o makes itself, and for the answers of refuse_request(). */
 static void
 refuse(h2o_filter_t * self, h2o_req_t *req, h2o_ostream_t * *slot)
 {
@@ -439,7 +439,7 @@ refuse(h2o_filter_t * self, h2o_req_t *req, h2o_ostream_t * *slot)
 	h2o_setup_next_ostream(req, &stream->super.next);
 }
 
-/* Refuses a request without looking at it, and ends its connection. */
+/* Refuses a request that was not read, and ends its connection. */
 static void
 refuse_request(h2o_req_t *req, Connection *connection, HttpRefusal refusal)
 {
@@ -572,8 +572,8 @@ sweep(uint64_t now)
 }
 
 /*
- * While others wait for room for answers, cuts clients that read nothing or almost nothing, oldest requests first: all
- * of them, or only those of a user whose share is full.
+ * While requests wait for room for answers, cuts clients that read nothing or almost nothing, oldest requests first:
+ * all such clients, or only the clients of a user whose share is full.
  */
 static void
 relieve(uint64_t now)
@@ -623,7 +623,7 @@ run_tick(uint64_t now, void (*tick) (void))
 	tick();
 }
 
-/* Callback for all connections: whether a request is under way, even half read. */
+/* Callback for all connections: whether a request is in progress, even one that was read in part. */
 static int
 is_under_way(h2o_req_t *req, void *state)
 {

@@ -3,10 +3,10 @@
  * http_answer.c
  *	  The answer to a request, from its head to its end.
  *
- * Each answer may have one send in flight, whose bytes stay valid until the
- * library has taken them.  A send may end its own request.  Therefore no
- * function of http.h sends an end or closes anything before it returns: it
- * marks the answer as ready, and the loop continues the answer.
+ * An answer may have one send in flight, whose bytes stay valid until the
+ * library has taken them.  A send may end its own request.  Therefore the
+ * functions of http.h do not send the end of an answer, and do not close a
+ * connection: they mark the answer as ready, and the loop continues it.
  *
  *-------------------------------------------------------------------------
  */
@@ -19,12 +19,12 @@
 #include "base/log.h"
 #include "base/loop.h"
 
-#define SEND_SLICE ((size_t) 256 * 1024)	/* sent at a time; TLS copies what is sent */
+#define SEND_SLICE ((size_t) 256 * 1024)	/* sent at a time; TLS copies these bytes */
 #define COPIED_CHUNK ((size_t) 16000)	/* chunks up to this size are copied together, to fit one TLS record */
 
 static uint64_t turn;			/* counts turns of the loop */
 
-/* A queue in the order of ready_in_turn. */
+/* The queue of ready answers, in the order of ready_in_turn. */
 static HttpAnswer *first_ready;
 static HttpAnswer *last_ready;
 
@@ -76,7 +76,7 @@ http_answers_ready(void)
 	return first_ready != NULL;
 }
 
-/* Counts the bytes held for an answer, with in_flight of them in flight: TLS holds a copy of those. */
+/* Counts the bytes held for an answer.  in_flight: how many of them are in flight, of which TLS holds a copy. */
 static void
 hold(HttpAnswer *answer, size_t in_flight)
 {
@@ -114,7 +114,7 @@ send_pieces(HttpAnswer *answer, const HttpPiece *pieces, size_t count, HttpSendS
 	http_send_pieces(answer, pieces, count, state);
 }
 
-/* Takes the next slice of the rest. */
+/* Removes the next slice from the rest and returns it. */
 static HttpPiece
 next_slice(HttpAnswer *answer)
 {
@@ -182,7 +182,7 @@ finish_cut(HttpAnswer *answer)
 	send_pieces(answer, &(HttpPiece) {"\n", 1}, 1, HTTP_SEND_ERROR);
 }
 
-/* May free the request. */
+/* Sends what is to be sent next.  May free the request. */
 static void
 continue_answer(HttpAnswer *answer)
 {
@@ -230,8 +230,8 @@ http_answers_continue(void)
 }
 
 /*
- * The reset makes a send in flight fail at once.  Without a send in flight the library does not look at the socket, so
- * finish_cut() makes a send.  That send also resets an HTTP/2 stream, once its client has taken the bytes in flight.
+ * The reset makes a send in flight fail at once.  When no send is in flight, the library does not use the socket, so
+ * finish_cut() makes a send.  That send also resets an HTTP/2 stream, after its client has taken the bytes in flight.
  */
 void
 http_answer_cut(HttpAnswer *answer)
@@ -267,7 +267,7 @@ http_on_close(HttpRequest *request, void (*closed) (void *state), void *state)
 	answer->closed_state = state;
 }
 
-/* True when an answer may begin.  Logs a second answer, which is an error of the caller. */
+/* Whether an answer may begin.  Logs a second answer, which is an error of the caller. */
 static bool
 may_answer(HttpAnswer *answer)
 {

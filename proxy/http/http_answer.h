@@ -3,8 +3,8 @@
  * http_answer.h
  *	  The answer to a request, from its head to its end.
  *
- * The part of an HttpRequest that decides what to send next.  http.c, which
- * knows the library, sends it.
+ * This part of an HttpRequest decides which bytes are sent next.  http.c,
+ * which uses the library, sends them.
  *
  *-------------------------------------------------------------------------
  */
@@ -19,7 +19,7 @@
 
 typedef enum AnswerKind
 {
-	ANSWER_NONE,				/* not yet */
+	ANSWER_NONE,				/* no answer yet */
 	ANSWER_WHOLE,
 	ANSWER_STREAM,
 	ANSWER_REFUSAL				/* the library refused the request before the handler saw it */
@@ -30,18 +30,18 @@ typedef struct HttpAnswer
 {
 	HttpMessage exchange;		/* first member: http_message.c casts */
 	AnswerKind	kind;
-	bool		in_flight;		/* the library has a send */
+	bool		in_flight;		/* the library has bytes of a send */
 	bool		last_sent;		/* that send was the last one */
-	bool		chunked;		/* http_send_head() decides */
+	bool		chunked;		/* set by http_send_head() */
 	bool		ending;			/* the stream's owner has nothing more to send */
 	bool		cut;			/* the connection was reset */
-	size_t		bytes_sent;		/* of the body, without framing */
+	size_t		bytes_sent;		/* bytes of the body, without framing */
 	uint64_t	sent_in_turn;
 	SocketProgress progress;
 	uint64_t	sent_at;		/* when the send in flight began, in milliseconds */
-	AnswerHolding holding;		/* bytes held for it, including TLS's copy of the bytes in flight */
+	AnswerHolding holding;		/* bytes held for the answer, with TLS's copy of the bytes in flight */
 
-	/* Answers that the loop continues. */
+	/* The queue of answers that the loop continues. */
 	bool		ready;
 	uint64_t	ready_in_turn;
 	struct HttpAnswer *ready_previous;

@@ -4,10 +4,10 @@
  *	  The clients of a worker: limits on their number and on the request bytes held for them.
  *
  * libh2o passes on only whole requests, so a worker must hold a body before it
- * knows what the client may do.  Two limits apply, by the length that a
- * request announces: one to the bytes of all unknown clients (strangers), one
- * to those of known clients.  A request that finds no room is refused (429) at
- * the end of its head.
+ * knows the rights of the client.  There are two limits of held bytes, one for
+ * all unknown clients (strangers) and one for all known clients; a request
+ * counts with the length that it announces.  A request that finds no room is
+ * refused (429) at the end of its head.
  *
  * Anyone can fill the share of strangers and then send nothing.  Therefore a
  * stranger that has not sent a whole request within a second makes room for a
@@ -26,7 +26,7 @@
 #include "base/loop.h"
 #include "base/metrics.h"
 
-/* A stranger that needs longer for its request makes room for another; milliseconds. */
+/* Milliseconds.  A stranger that needs longer for its request may be closed to make room for another one. */
 #define PATIENCE 1000
 
 /* Shortest time between log lines about clients, in milliseconds. */
@@ -44,7 +44,7 @@ typedef struct Share
 	size_t		held_limit;
 } Share;
 
-static Share shares[2];			/* of strangers, of known clients */
+static Share shares[2];			/* the shares of strangers and of known clients */
 
 static ClientLink strangers = {&strangers, &strangers};
 static ClientLink holding = {&holding, &holding};
@@ -185,7 +185,7 @@ http_client_recognize(HttpClient *client)
 	leave_strangers(client);
 	client->known = true;
 	shares[true].clients++;
-	/* Bytes held before are not refused any more. */
+	/* The bytes that the client holds already move to the other share, even when it is full. */
 	set_held(client, held);
 	return true;
 }
@@ -197,7 +197,7 @@ http_client_asks(HttpClient *client)
 		append_client(&strangers, &client->strangers);
 }
 
-/* Whether so many bytes fit beside those of others.  When others hold none, one request always fits. */
+/* Whether so many bytes fit beside the bytes of other clients.  When other clients hold none, a request always fits. */
 static bool
 fits(const HttpClient *client, size_t bytes)
 {

@@ -22,14 +22,14 @@ typedef struct ClientLink
 	struct ClientLink *next;
 } ClientLink;
 
-/* Embedded in its connection; zeroed at first. */
+/* A client, embedded in its connection; zeroed at first. */
 typedef struct HttpClient
 {
 	int			fd;
 	bool		known;
 	bool		ended;			/* its socket was shut down to make room */
 	size_t		held;			/* bytes held for unanswered requests */
-	uint64_t	held_since;		/* milliseconds */
+	uint64_t	held_since;		/* loop_now() */
 	ClientLink	strangers;		/* list of strangers; the first has been silent for the longest time */
 	ClientLink	holding;		/* list of strangers that hold bytes, in the order in which they began */
 } HttpClient;
@@ -44,16 +44,16 @@ extern void http_client_close(HttpClient *client);
 /* Marks a client as known.  False when the limit of known clients is reached: it stays a stranger. */
 extern bool http_client_recognize(HttpClient *client);
 
-/* Call when the client sent a whole head. */
+/* Call when the client has sent a whole head. */
 extern void http_client_asks(HttpClient *client);
 
 /*
- * Makes a client hold so many bytes of a request instead of the previous ones.  Returns false and changes nothing when
- * others hold too much.  For a stranger, ends other strangers that have not completed their requests for a while.
+ * Sets the number of bytes that a client holds for requests.  Returns false and changes nothing when other clients hold
+ * too much.  For a stranger, ends other strangers that have not completed their requests for a second.
  */
 extern bool http_client_hold(HttpClient *client, size_t bytes);
 
-/* Call when the whole request has arrived: the client is no longer ended to make room for others' bytes. */
+/* Call when the whole request has arrived: from then on the client is not ended to make room. */
 extern void http_client_sent(HttpClient *client);
 
 #endif							/* HTTP_CLIENT_H */

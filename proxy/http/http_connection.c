@@ -4,11 +4,11 @@
  *	  Connections of clients: accepts them, recognizes clients, judges the heads of requests.
  *
  * At the end of a head, before it reads a byte of the body, the worker checks
- * what it knows by itself: whether the port takes bodies, whether the
- * certificate of the connection identifies the client, and whether there is
- * room for the announced body (http_client.c).  For a token with a body it
- * asks kube-apiserver.  Until the answer arrives, the head counts as
- * incomplete, and the worker reads nothing more.
+ * whether the port takes bodies, whether the certificate of the connection
+ * identifies the client, and whether there is room for the announced body
+ * (http_client.c).  For a request with a token and a body, it asks
+ * kube-apiserver.  Until the answer arrives, the head counts as incomplete,
+ * and the worker reads nothing more from the connection.
  *
  *-------------------------------------------------------------------------
  */
@@ -26,18 +26,18 @@
 
 /* Both in milliseconds. */
 #define HEAD_TIMEOUT (32 * 1000)	/* from the first byte of a request to the end of its head, as in kube-apiserver */
-#define ACCEPT_PAUSE 100		/* when there are no descriptors left */
+#define ACCEPT_PAUSE 100		/* pause of accepting when there are no descriptors left */
 
 #define ACCEPT_BATCH 32			/* connections accepted in one loop iteration */
 #define CONNECTION_BYTES ((size_t) 32 * 1024)	/* estimate of the bytes that a closed connection frees */
-#define SMALL_HEAD ((size_t) 8192)	/* of a head; every connection has room for so much */
+#define SMALL_HEAD ((size_t) 8192)	/* size of a head that is not counted, because every connection has room for it */
 
 /* Shortest time between log lines about refusals of one kind, in milliseconds. */
 #define REFUSAL_LOG_INTERVAL 5000
 
 /*
- * libh2o writes small TLS records for the first 200 KB of a connection.  This initial count of bytes "sent" makes it
- * write large ones.
+ * libh2o writes small TLS records for the first 200 KB of a connection.  With this initial count of "sent" bytes it
+ * writes large records.
  */
 #define LARGE_RECORDS_FROM ((size_t) 1024 * 1024)
 
@@ -55,8 +55,8 @@ size_t		http_freed_bytes;
 static h2o_linklist_t listeners;
 
 /*
- * Those that are closed, until the process ends: a TLS handshake that is under way uses the accept context.  They are
- * few: a port of the API or of metrics is closed once.
+ * Closed listeners, which are kept until the process ends, because TLS handshakes in progress use their accept context.
+ * They are few: a port of the API or of metrics is closed once.
  */
 static h2o_linklist_t closed_listeners;
 static bool stopped;
@@ -108,7 +108,7 @@ http_peer(HttpRequest *request)
 	return request->connection->peer;
 }
 
-/* --- Identifying the sender of a body --- */
+/* --- Identifying the client of a request with a body --- */
 
 /* The library closes a connection that has sent this much before its head is parsed. */
 #define SUSPENDED_BYTES ((size_t) 400 * 1024)
@@ -134,7 +134,7 @@ told_who_sends(void *state, HeadVerdict verdict)
 	loop_timer_start(&connection->resume, 0, resume, connection);
 }
 
-/* A copy of a header's value; NULL when the header is missing. */
+/* Returns a copy of a header's value, which the caller frees; NULL when the header is missing. */
 static char *
 find_value(HttpText lines, const char *name)
 {
@@ -250,7 +250,7 @@ connection_note_refusal(HttpRefusal refusal, const char *method, const char *uri
 		metrics_count(COUNTER_REFUSED_CLIENTS, 1);
 	}
 	else if (refusal == REFUSAL_UNAUTHORIZED)
-		why = "its credentials are of no use";
+		why = "its credentials are invalid";
 	else
 		return;
 	if (logged_at[refusal] != 0 && now - logged_at[refusal] < REFUSAL_LOG_INTERVAL)

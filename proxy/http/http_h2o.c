@@ -9,10 +9,10 @@
  * - phr_parse_request(): the library allows 100 header fields, but each group of
  *	 a user needs one.  It accepts heads that can be understood in two ways,
  *	 refuses requests with answers that Kubernetes clients do not understand, and
- *	 asks nobody before it reads a body.  The replacement reads heads with
- *	 http_head.c, passes on the few lines that the library needs and one more
- *	 header with all lines, and lets connection_judge() refuse: a refused request
- *	 continues without a body, and on_request() in http.c answers it.
+ *	 reads a body before the client is known.  The replacement reads heads with
+ *	 http_head.c.  It passes on the few lines that the library needs, and one
+ *	 more header with all lines.  connection_judge() may refuse the request, which
+ *	 then continues without a body, and on_request() in http.c answers it.
  * - the time-outs: those of the library follow the wall clock, and a jump of two
  *	 minutes would close every idle connection.  The replacements follow
  *	 loop_now().
@@ -59,8 +59,8 @@ add_field(struct phr_header *headers, size_t *count, const HttpField *field)
 }
 
 /*
- * method points into the request of the connection.  For a refused head, all bytes received so far count as the head,
- * unless its size is known.
+ * method is a member of the connection's request, so the connection is found from it.  For a refused head, all bytes
+ * received so far count as the head, unless its size is known.
  */
 int
 phr_parse_request(const char *bytes, size_t len, const char **method, size_t *method_len, const char **path,
@@ -116,7 +116,7 @@ h2o_timeout_link(h2o_loop_t * loop, h2o_timeout_t * timeout, h2o_timeout_entry_t
 void
 h2o_timeout_run(h2o_loop_t * loop, h2o_timeout_t * timeout, uint64_t now)
 {
-	/* The argument is from the wall clock. */
+	/* The argument is a time of the wall clock. */
 	now = loop_now();
 	while (!h2o_linklist_is_empty(&timeout->_entries))
 	{
@@ -132,7 +132,8 @@ h2o_timeout_run(h2o_loop_t * loop, h2o_timeout_t * timeout, uint64_t now)
 }
 
 /*
- * The library would compare a time with the wall clock.  http_server_run() limits the wait by h2o_next_due() instead.
+ * The library would compare the result with the wall clock.  http_server_run() limits the wait by h2o_next_due()
+ * instead.
  */
 uint64_t
 h2o_timeout_get_wake_at(h2o_linklist_t * timeouts)

@@ -23,24 +23,24 @@
 #include "http/server.h"
 
 /*
- * How far libh2o's limit on bodies is above that of the proxy.  The proxy reads bodies between the two limits whole,
- * refuses them itself, and keeps the connection open.
+ * libh2o's limit on bodies is this much above the limit of the proxy.  The proxy reads bodies between the two limits
+ * whole, refuses them itself, and keeps the connection open.
  */
 #define BODY_MARGIN ((size_t) 1024 * 1024)
 
-/* The data of the socket's on_close callback. */
+/* A connection of a client; the data of the socket's on_close callback. */
 typedef struct Connection
 {
 	HttpClient	client;
-	HttpListener listener;		/* that accepted it */
+	HttpListener listener;		/* the listener that accepted the connection */
 	struct ClientCertificate *peer; /* NULL: none */
-	HttpRefusal refusal;		/* of the last head */
-	HeadQuestion *question;		/* the question who sends the body; NULL when none is under way */
-	HeadVerdict verdict;		/* the answer to the question, until the head is judged again */
-	h2o_socket_t *asking;		/* the socket, on which reading is stopped meanwhile, */
-	h2o_socket_cb read;			/* and the library's read callback */
+	HttpRefusal refusal;		/* refusal of the last head */
+	HeadQuestion *question;		/* the look-up of the client (ask_head) in progress; NULL: none */
+	HeadVerdict verdict;		/* the answer to it, until the head is judged again */
+	h2o_socket_t *asking;		/* the socket, from which nothing is read meanwhile */
+	h2o_socket_cb read;			/* the library's read callback of that socket */
 	LoopTimer	resume;
-	size_t		open;			/* requests */
+	size_t		open;			/* number of open requests */
 	bool		ending;			/* HTTP/2: closes when no request is open */
 	size_t		late;			/* requests that arrived after ending was set */
 	LoopTimer	end;
@@ -55,7 +55,7 @@ struct HttpRequest
 	h2o_req_t  *req;
 	Connection *connection;
 	h2o_linklist_t open;		/* in open_requests */
-	size_t		held;			/* bytes held for it */
+	size_t		held;			/* bytes held for the request */
 
 	/* For a refusal. */
 	h2o_ostream_t *refusal;
@@ -81,13 +81,13 @@ extern void connections_start(void);
 /* Makes new connections use the current TLS files and CAs. */
 extern void connections_reload_tls(void);
 
-/* Closes the listening sockets of the API; those for health and metrics stay open. */
+/* Closes the listening sockets of the API.  The sockets for health and metrics stay open. */
 extern void connections_stop_accepting(void);
 
 /* Cuts connections whose head takes too long.  Call about once a second. */
 extern void connections_check_heads(uint64_t now);
 
-/* Bytes freed by ended requests and connections, estimated; malloc_trim() could return them to the system. */
+/* Estimate of the bytes that ended requests and connections have freed; malloc_trim() can return them to the system. */
 extern size_t http_freed_bytes;
 
 /*
@@ -109,7 +109,7 @@ extern void connection_note_refusal(HttpRefusal refusal, const char *method, con
 /* The name of a pseudo header whose value is all header lines of an HTTP/1 request, unparsed. */
 #define HEAD_LINES_NAME ":lines"
 
-/* Milliseconds until one of libh2o's time-outs is due, at most max_wait. */
+/* Returns the milliseconds until one of libh2o's time-outs is due, at most max_wait. */
 extern uint64_t h2o_next_due(uint64_t max_wait);
 
 #endif							/* HTTP_H2O_H */

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* More digits than any real length of a body has. */
+/* Largest number of digits of a length; no real body needs more. */
 #define MAX_LENGTH_DIGITS 18
 
 static bool
@@ -58,7 +58,7 @@ has_control(HttpText text)
 	return false;
 }
 
-/* Takes a line off the front, without its end; false when no line is complete. */
+/* Removes the first line from the rest; *line is without its end.  False when no line is complete. */
 static bool
 cut_line(HttpText *rest, HttpText *line)
 {
@@ -75,7 +75,7 @@ cut_line(HttpText *rest, HttpText *line)
 	return true;
 }
 
-/* The size of the head, or 0 when its end is missing.  seen: bytes that an earlier call has searched. */
+/* Returns the size of the head; 0 when its end is missing.  seen: number of bytes that an earlier call has searched. */
 static size_t
 find_end(const char *bytes, size_t len, size_t seen)
 {

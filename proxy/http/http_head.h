@@ -42,8 +42,8 @@ typedef struct HttpHead
 	size_t		line_count;
 
 	/*
-	 * The headers that control the rest of the request.  Of lines with the same name, the last one; all lengths are
-	 * equal.
+	 * The headers that control the rest of the request.  When lines have the same name, these are the last ones;
+	 * lengths in several lines are equal.
 	 */
 	HttpField	host;
 	HttpField	connection;
@@ -63,12 +63,12 @@ typedef enum HttpHeadOutcome
 } HttpHeadOutcome;
 
 /*
- * Reads a head from the bytes received so far.  seen: their number at the last call that returned PARTIAL; 0 at first.
- * seen only saves time: the outcome depends on the bytes alone.
+ * Reads a head from the len bytes received so far.  seen: the len of the last call, which returned HTTP_HEAD_PARTIAL; 0
+ * at first.  seen only saves time: the outcome depends on the bytes alone.
  */
 extern HttpHeadOutcome http_head_read(const char *bytes, size_t len, size_t seen, HttpHead *head);
 
-/* Takes the next header off the lines of a whole head; false when none is left. */
+/* Removes the next header from the lines of a whole head; false when none is left. */
 extern bool http_head_next(HttpText *lines, HttpField *field);
 
 #endif							/* HTTP_HEAD_H */

@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * http_message.c
- *	  The data of a request and the head of its answer.
+ *	  The texts of a request and the head of its answer.
  *
- * Every answer carries an audit id (the client's own when it is valid), the
+ * Every answer has an audit id (the client's own when it is valid), the
  * client's X-Request-Id when it is valid, and a Cache-Control that forbids
  * caching unless the handler sets another one.  The ids of a traceparent (W3C
  * Trace Context) are for the log.  Header values may contain client text:
@@ -100,7 +100,7 @@ http_message_add_header(HttpMessage *exchange, const char *name, size_t name_len
 	header->value = arena_strndup(&exchange->arena, value, value_len);
 }
 
-/* The client's id from a header; NULL when it is missing or not safe to repeat. */
+/* Returns the client's id from a header; NULL when the id is missing or not safe to repeat. */
 static const char *
 given_id(HttpMessage *exchange, const char *header)
 {

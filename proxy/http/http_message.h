@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * http_message.h
- *	  The data of a request and the head of its answer.
+ *	  The texts of a request and the head of its answer.
  *
  * The part of an HttpRequest that needs no HTTP library.
  *
@@ -22,7 +22,7 @@ typedef struct HttpMessage
 	const char *path;
 	const char *query;
 	const char *audit_id;
-	const char *request_id;		/* these three from the client; NULL when missing or invalid */
+	const char *request_id;		/* this and the next two are the client's; NULL: missing or invalid */
 	const char *trace_id;
 	const char *parent_id;
 	const char *warning;		/* NULL: none */
@@ -37,10 +37,10 @@ typedef struct HttpMessage
 	size_t		header_count;
 	bool		is_head;
 	uint64_t	begun_at;		/* microseconds of the monotonic clock */
-	int			status;			/* of the answer; 0 before the answer */
+	int			status;			/* status of the answer; 0 before the answer */
 } HttpMessage;
 
-/* header_capacity: maximum number of headers that will be added. */
+/* Begins an exchange and copies method and target.  header_capacity: largest number of headers that will be added. */
 extern void http_message_init(HttpMessage *exchange, const char *method, size_t method_len, const char *target,
 							  size_t target_len,
 							  size_t header_capacity);
@@ -79,18 +79,18 @@ typedef enum HttpRefusal
 	REFUSAL_LARGE_HEAD,
 	REFUSAL_BODIES,				/* too many bodies are held */
 	REFUSAL_CLIENTS,			/* too many clients are connected */
-	REFUSAL_UNAUTHORIZED,		/* it has a body and invalid credentials */
-	REFUSAL_REVIEWS				/* it has a body, and too many token reviews are under way */
+	REFUSAL_UNAUTHORIZED,		/* the request has a body and invalid credentials */
+	REFUSAL_REVIEWS				/* the request has a body, and too many token reviews are in progress */
 } HttpRefusal;
 
-/* The refusal for a status that the library chose; other statuses are bad requests. */
+/* Returns the refusal for a status that the library chose; for an unknown status REFUSAL_BAD_REQUEST. */
 extern HttpRefusal http_refusal_of_status(int status);
 extern int	http_refusal_status(HttpRefusal refusal);
 
-/* Seconds until the client should try again; 0: never. */
+/* Returns the seconds until the client should try again; 0: never. */
 extern int	http_refusal_retry(HttpRefusal refusal);
 
-/* The Status document of a refusal, with the code given. */
+/* Returns the Status document of a refusal with this HTTP status, in the arena of the exchange. */
 extern const char *http_message_refusal(HttpMessage *exchange, HttpRefusal refusal, int status, size_t *len);
 
 #endif							/* HTTP_MESSAGE_H */

@@ -7,8 +7,8 @@
  * kernel spreads connections evenly.  The parent opens all sockets before it
  * forks, so every process holds every socket.  The kernel continues to give
  * connections to the socket of a worker that died.  The other workers accept
- * them until the successor has attached; this may take seconds after repeated
- * deaths.
+ * them until the restarted worker has attached, which may take seconds after
+ * repeated deaths.
  *
  *-------------------------------------------------------------------------
  */

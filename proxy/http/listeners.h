@@ -10,25 +10,30 @@
 
 #include "http/server.h"
 
-/* In the parent, before it forks: opens the sockets of all workers.  False on failure, with *why. */
+/*
+ * The parent calls this before it forks: opens the sockets of all workers.  False on failure, with the reason in why.
+ */
 extern bool listeners_open(char *why, size_t why_size);
 
 /*
- * In the parent: marks a worker as gone.  The caller then sends SIGUSR1 to the others; they accept in its place until
- * its successor attaches.
+ * The parent calls this when a worker has died, and then sends SIGUSR1 to the other workers, which accept in its place
+ * until the restarted worker attaches.
  */
 extern void listeners_worker_gone(int worker);
 
-/* In a child that accepts no connections: closes all sockets. */
+/* A child that accepts no connections calls this: closes all sockets. */
 extern void listeners_close(void);
 
-/* In a worker, when it can serve: accepts at its sockets.  The handlers must stay valid; their fd is set here. */
+/*
+ * A worker calls this when it can serve: accepts at its sockets.  The listeners must stay valid; their member fd is not
+ * used.
+ */
 extern void listeners_attach(int worker, const HttpListener *api, const HttpListener *plain,
 							 const HttpListener *forward);
 
 /*
- * In a worker, about once a second and after SIGUSR1: accepts at the sockets of workers that are gone, and stops
- * accepting at sockets whose worker is back.
+ * A worker calls this about once a second and after SIGUSR1: accepts at the sockets of workers that have died, and
+ * stops accepting at sockets whose worker is back.
  */
 extern void listeners_tick(void);
 

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * route.c
- *	  What a request line asks for: method, path and query become a struct.
+ *	  Parses method, path and query of a request into a struct.
  *
  * A path is split before it is decoded, so that an encoded slash can never
  * move a border between segments.  A path with an encoded slash is refused.
@@ -59,7 +59,7 @@ route_parse(Arena *arena, const char *method, const char *path, const char *quer
 	return true;
 }
 
-/* The same bytes, or a copy in which bad UTF-8 is U+FFFD. */
+/* Returns the same bytes, or a copy in which U+FFFD replaces bad UTF-8. */
 static JsonText
 valid_utf8(Arena *arena, const char *bytes, size_t len)
 {
@@ -128,7 +128,7 @@ decode_bytes(Arena *arena, const char *bytes, size_t len, bool plus_is_space, Js
 	return true;
 }
 
-/* As decode_bytes(), and makes the result valid UTF-8. */
+/* Does the same as decode_bytes(), and makes the result valid UTF-8. */
 static bool
 decode(Arena *arena, const char *bytes, size_t len, bool plus_is_space, JsonText *text)
 {
@@ -264,7 +264,7 @@ route_parameter(const Route *route, const char *key)
 	return NULL;
 }
 
-/* As RequestInfo reads ?watch: present, and neither 0 nor false (ignoring case). */
+/* Whether the query asks for a watch, as in RequestInfo: watch is present, and neither 0 nor false (ignoring case). */
 static bool
 asks_for_watch(const Route *route)
 {
@@ -297,7 +297,7 @@ verb_of(const Route *route, bool watch)
 	return "";
 }
 
-/* Section 5.1: the parts of a path below /apis/<group>/<version> or /api/<version>. */
+/* Finds the parts of a path below /apis/<group>/<version> or /api/<version> (section 5.1). */
 static void
 classify(Route *route, const char **segments, size_t count)
 {
@@ -321,8 +321,8 @@ classify(Route *route, const char **segments, size_t count)
 	count -= prefix;
 
 	/*
-	 * The path may begin with one of two verbs.  The proxy proxies nothing, but asks for authorization of that verb as
-	 * kube-apiserver does.
+	 * The path may begin with the verb watch or proxy.  This server does not offer the verb proxy, but asks for its
+	 * authorization, as kube-apiserver does.
 	 */
 	if (count > 1)
 	{
@@ -403,7 +403,7 @@ take(JsonSkip *scan, char c)
 	return true;
 }
 
-/* Takes a string literal.  text: the bytes between the quotes; *plain: whether they have no escapes. */
+/* Reads a string literal.  text: the bytes between the quotes; *plain: whether they have no escapes. */
 static bool
 take_string(JsonSkip *scan, JsonText *text, bool *plain)
 {
@@ -415,8 +415,8 @@ take_string(JsonSkip *scan, JsonText *text, bool *plain)
 }
 
 /*
- * Finds a member in an object; of equal keys the last one counts.  inner: reads the name; otherwise descends into
- * metadata.
+ * Finds a member of an object; of equal keys the last one counts.  inner: the member is the name, which is read;
+ * otherwise it is metadata, whose members are searched.
  */
 static BodyName
 scan_member(JsonSkip *scan, const char *wanted, bool inner, JsonText *name)

@@ -1,16 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * route.h
- *	  What a request line asks for: method, path and query become a struct.
+ *	  Parses method, path and query of a request into a struct.
  *
  * Plain C without libpq and libh2o, because it reads the client's bytes first
- * (fuzz target regress/fuzz/route_fuzz.c).  It does not know whether the
- * resource is served: registry.c does.
+ * (fuzz target regress/fuzz/route_fuzz.c).  registry.c knows whether the
+ * resource is served.
  *
- * The parts are decoded once, bounded, and valid UTF-8 afterwards (bad bytes
- * become U+FFFD).  Refused with 400: bad escapes, NUL, encoded slashes in the
- * path, "." and ".." segments, a path over 4 KiB, a query over 256 KiB or of
- * more than 200 parameters.
+ * The parts are decoded once.  They have limits of length, and are valid UTF-8
+ * afterwards (bad bytes become U+FFFD).  Errors (400) are bad escapes, NUL,
+ * encoded slashes in the path, "." and ".." segments, a path over 4 KiB, and a
+ * query over 256 KiB or with more than 200 parameters.
  *
  * Reference: k8s-conformance 5.1, REQ-03, REQ-04, REQ-07, TR-10, W-60.
  *
@@ -29,10 +29,10 @@ typedef struct RouteParameter
 
 typedef struct Route
 {
-	bool		resource;		/* else only path and method are set: discovery, health, unknown */
+	bool		resource;		/* a path of a resource; else (discovery, health) only path and method are set */
 	const char *method;
 	const char *path;			/* decoded, without slashes at its end; "/" for the root */
-	/* get list watch create update patch delete deletecollection; "" when not allowed here */
+	/* get list watch create update patch delete deletecollection; "": the path does not allow the method */
 	const char *verb;
 
 	/*
@@ -51,22 +51,22 @@ typedef struct Route
 	size_t		parameter_count;
 } Route;
 
-/* False with *error: kube-apiserver's message for a 400. */
+/* Parses a request into the arena.  False with *error, which is kube-apiserver's message for the answer 400. */
 extern bool route_parse(Arena *arena, const char *method, const char *path, const char *query,
 						Route *route, const char **error);
 
-/* First value of a parameter; NULL when absent. */
+/* Returns the first value of a parameter; NULL when the query does not have it. */
 extern const JsonText *route_parameter(const Route *route, const char *key);
 
 /*
- * The timeout parameter (a Go duration such as 32s or 1m30s) in milliseconds; 0 when absent, 0 or negative.  False with
- * *error when it is not a duration.
+ * Reads the parameter timeout (a Go duration such as 32s or 1m30s) in milliseconds, at most a day; 0 when it is absent,
+ * 0 or negative.  False with *error when it is not a duration.
  */
 extern bool route_timeout(Arena *arena, const Route *route, uint64_t *milliseconds, const char **error);
 
 /*
- * metadata.name of a JSON body, found without building a tree; used to keep two writes of one object out of the same
- * batch.  UNKNOWN: not JSON, or a name with escapes.
+ * Finds metadata.name of a JSON body without building a tree.  It is used to keep two writes of one object out of the
+ * same batch.  BODY_NAME_UNKNOWN: the body is not JSON, or the name has escapes.
  */
 typedef enum BodyName
 {

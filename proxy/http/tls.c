@@ -3,12 +3,12 @@
  * tls.c
  *	  TLS of the API port: key pair and client certificates.
  *
- * The server asks for a client certificate and stores it.
- * client_certificate.c decides whether to trust it when a request arrives,
+ * The server asks for a client certificate and stores it.  When a request
+ * arrives, client_certificate.c decides whether to trust the certificate,
  * because the CAs may have changed by then.  The verify function attaches the
  * certificate to the connection, because libh2o gives no access to it later.
- * The proxy trusts it only after the handshake is complete, that is once a
- * request arrives: the proof of the private key comes after the certificate.
+ * The certificate is trusted only after the handshake is complete, because the
+ * client proves the private key after it has sent the certificate.
  *
  * With --require-client-cert the handshake refuses an untrusted certificate.
  *
@@ -58,7 +58,7 @@ static WatchedFile key_file;
 static bool reload_failed;
 static ClientCertificate **(*peer_lookup) (void *bio_data);
 
-/* Why the verify function refused the certificate of the handshake that is under way. */
+/* Why the verify function refused the certificate of the handshake in progress. */
 static char refusal[256];
 
 void
@@ -128,7 +128,7 @@ on_ssl_event(const SSL *ssl, int where, int value)
 	refusal[0] = '\0';
 }
 
-/* The one protocol that is offered, as ALPN has it: a length and a name. */
+/* The one protocol that is offered, in the form of ALPN: a length and a name. */
 static const unsigned char *protocol = (const unsigned char *) "\x08http/1.1";
 
 void
@@ -160,7 +160,7 @@ no_pass_phrase(char *buffer, int size, int writing, void *arg)
 static bool
 explain(char *why, size_t why_size, const char *file)
 {
-	/* The first error is the cause; later ones are from the callers. */
+	/* The first error is the cause; callers of the failed function add the later ones. */
 	unsigned long code = ERR_peek_error();
 	const char *reason = ERR_SYSTEM_ERROR(code) ? strerror(ERR_GET_REASON(code)) : ERR_reason_error_string(code);
 

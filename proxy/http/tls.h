@@ -21,7 +21,7 @@ extern bool tls_start(char *why, size_t why_size);
 /* Contexts made from now on offer HTTP/2 alone, not HTTP/1.1.  Call it before tls_start(). */
 extern void tls_offer_http2(void);
 
-/* The context for new connections. */
+/* Returns the context for new connections. */
 extern SSL_CTX *tls_context(void);
 
 /*
@@ -32,9 +32,9 @@ extern SSL_CTX *tls_context(void);
 extern void tls_reload(void);
 
 /*
- * Sets the function that returns where the connection keeps its peer's certificate (NULL until there is one), given the
- * data of the connection's BIO.  OpenSSL's verification calls it during the handshake.  The connection frees the
- * certificate.
+ * Sets a function that returns the place where a connection keeps its peer's certificate (NULL until there is one);
+ * bio_data is the data of the connection's BIO.  The verification calls this function during the handshake.  The
+ * connection frees the certificate.
  */
 extern void tls_set_peer_lookup(ClientCertificate **(*lookup) (void *bio_data));
 
