@@ -179,7 +179,8 @@ CREATE FUNCTION kube_reports_internal.api_list(cluster uuid, request text, curso
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
 		OUT code integer, OUT content_type text, OUT retry_after integer, OUT warnings text[],
 			OUT body bytea, OUT next_cursor text,
-			OUT envelope text, OUT version bigint, OUT metadata kube_reports.report, OUT document bytea)
+			OUT envelope text, OUT version bigint, OUT metadata kube_reports.report,
+			OUT document kube_reports_internal.stored_document)
 	RETURNS SETOF record
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp

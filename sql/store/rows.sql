@@ -13,7 +13,7 @@ CREATE FUNCTION kube_reports_internal.api_read_object(cluster uuid, "group" text
 	namespace text, name text, at_least bigint,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
 		OUT code integer, OUT content_type text, OUT retry_after integer, OUT warnings text[], OUT body bytea,
-		OUT version bigint, OUT metadata kube_reports.report, OUT document bytea)
+		OUT version bigint, OUT metadata kube_reports.report, OUT document kube_reports_internal.stored_document)
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 -- A session keeps this plan for weeks, perhaps from when the tables were empty: force index scans.
@@ -58,7 +58,8 @@ CREATE FUNCTION kube_reports_internal.api_read_list(cluster uuid, "group" text, 
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
 		OUT code integer, OUT content_type text, OUT retry_after integer, OUT warnings text[],
 			OUT body bytea, OUT next_cursor text,
-			OUT continue_token text, OUT version bigint, OUT metadata kube_reports.report, OUT document bytea,
+			OUT continue_token text, OUT version bigint, OUT metadata kube_reports.report,
+			OUT document kube_reports_internal.stored_document,
 			OUT remaining bigint)
 	RETURNS SETOF record
 LANGUAGE plpgsql STABLE SECURITY DEFINER
@@ -298,8 +299,9 @@ CREATE FUNCTION kube_reports_internal.api_read_changes(cluster uuid, lane intege
 	max_rows integer,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
 		OUT version bigint, OUT operation "char", OUT namespace_name text, OUT name text, OUT at timestamptz,
-		OUT labels text[], OUT old_labels text[], OUT metadata kube_reports.report, OUT document bytea,
-		OUT old_metadata kube_reports.report, OUT old_document bytea)
+		OUT labels text[], OUT old_labels text[], OUT metadata kube_reports.report,
+		OUT document kube_reports_internal.stored_document,
+		OUT old_metadata kube_reports.report, OUT old_document kube_reports_internal.stored_document)
 	RETURNS SETOF record
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -319,7 +321,9 @@ BEGIN
 	-- A lane that was deleted (its type was unregistered) has lost every position.
 	IF NOT FOUND OR after_version < target.floor OR target.lost @> after_version THEN
 		RETURN QUERY SELECT coalesce(target.floor, 0), 'X'::"char", ''::text, ''::text, now(),
-			NULL::text[], NULL::text[], NULL::kube_reports.report, NULL::bytea, NULL::kube_reports.report, NULL::bytea;
+			NULL::text[], NULL::text[],
+			NULL::kube_reports.report, NULL::kube_reports_internal.stored_document,
+			NULL::kube_reports.report, NULL::kube_reports_internal.stored_document;
 		RETURN;
 	END IF;
 

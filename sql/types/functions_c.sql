@@ -87,7 +87,13 @@ CREATE FUNCTION kube_reports.document_size(document kube_reports.report) RETURNS
 COMMENT ON FUNCTION kube_reports.document_size(kube_reports.report)
 	IS 'the size of a document in bytes, without reading or decompressing it';
 
-CREATE FUNCTION kube_reports_internal.stored_bytes(document kube_reports.report) RETURNS bytea
+CREATE DOMAIN kube_reports_internal.stored_document AS bytea;
+COMMENT ON DOMAIN kube_reports_internal.stored_document
+	IS 'a document as stored_bytes() gives it to proxies: bytes here, text in the SQL variant, which looks the same in '
+		'a proxy''s binary answers';
+
+CREATE FUNCTION kube_reports_internal.stored_bytes(document kube_reports.report)
+	RETURNS kube_reports_internal.stored_document
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION kube_reports_internal.stored_bytes(kube_reports.report)
 	IS 'a document as it is stored: the byte 1, four bytes of its length and a block of lz4; or its text, when it is '

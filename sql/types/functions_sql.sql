@@ -46,9 +46,16 @@ RETURN octet_length(document);
 COMMENT ON FUNCTION kube_reports.document_size(kube_reports.report)
 	IS 'the size of a document in bytes, without reading or decompressing it';
 
-CREATE FUNCTION kube_reports_internal.stored_bytes(document kube_reports.report) RETURNS bytea
+-- A text stays compressed until it is sent.  Its conversion to bytes would take twice the time of a list.
+CREATE DOMAIN kube_reports_internal.stored_document AS text;
+COMMENT ON DOMAIN kube_reports_internal.stored_document
+	IS 'a document as stored_bytes() gives it to proxies: text here, bytes in the C variant, which looks the same in '
+		'a proxy''s binary answers';
+
+CREATE FUNCTION kube_reports_internal.stored_bytes(document kube_reports.report)
+	RETURNS kube_reports_internal.stored_document
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-RETURN convert_to(document, 'UTF8');
+RETURN document::text;
 COMMENT ON FUNCTION kube_reports_internal.stored_bytes(kube_reports.report)
 	IS 'a document as it is stored: the byte 1, four bytes of its length and a block of lz4; or its text, when it is '
 		'not stored with lz4';
