@@ -407,6 +407,47 @@ def test_endless_questions(servers, proxies):
         server.psql("DROP TABLE public.asked")
 
 
+@pytest.fixture
+def megabytes(servers):
+    """
+    Steps whose questions have answers of a megabyte each.  One asks ever new questions, as about a document that is
+    written all the time; the other needs a dozen answers at once, and asks for the first that is not there.
+    """
+    server = servers[1]
+    kept = server.psql("SELECT pg_get_functiondef(p.oid) FROM pg_proc p WHERE p.proname = 'api_engine_piece'")
+    server.psql("CREATE TABLE public.asked (work text, answers integer, bytes bigint, questions integer)")
+    head, _, _ = kept.partition("DECLARE")
+    server.psql(f"""{head}DECLARE
+        wanted      text[] := CASE WHEN work = 'catch_up' THEN ARRAY[md5(clock_timestamp()::text)]
+            WHEN work = 'aggregate' THEN ARRAY(SELECT md5(n::text) FROM generate_series(1, 12) n) END;
+        BEGIN
+        questions := ARRAY(SELECT u.hash || json_build_object('ask', 'results', 'cluster', 1, 'mapping', t.mapping,
+                'body', json_build_object('results', json_build_array(json_build_object(
+                    'policy', 'p', 'result', 'fail', 'message', repeat('m', 1000000))))::text)::text
+            FROM unnest(wanted) u(hash), kube_reports.resource_type t
+            WHERE t.id = {TYPE} AND u.hash <> ALL (answered) LIMIT 1);
+        INSERT INTO public.asked
+            SELECT work, cardinality(answers), coalesce(sum(octet_length(a.answer)), 0), cardinality(questions)
+                FROM unnest(answers) a(answer);
+        SELECT false, false, false INTO more, follow_policies, policies_stored;
+        END $function$""")
+    yield server
+    server.psql(kept)
+    server.psql("DROP TABLE public.asked")
+
+
+def test_answers_in_memory(megabytes, proxies):
+    """
+    The upkeep process keeps some megabytes of answers, and drops the oldest; a step that needs more at once has them
+    """
+    proxies()
+    asked = "SELECT a.answers, a.bytes FROM public.asked a WHERE "
+    until(lambda: len(megabytes.rows(asked + "a.work = 'catch_up'")) > 30, 60, "thirty rounds")
+    most = max(megabytes.rows(asked + "a.work = 'catch_up'"))
+    assert 7 <= most[0] <= 9 and most[1] < 10_000_000, most
+    until(lambda: megabytes.rows(asked + "a.work = 'aggregate' AND a.questions = 0"), 120, "a dozen answers at once")
+
+
 MAPPED = "results.example.com"
 CRD = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": MAPPED},
        "spec": {"group": "example.com", "scope": "Namespaced", "names": {"plural": "results", "kind": "Result"},
