@@ -250,7 +250,8 @@ sql/build/sql/kube_reports.control: extension/kube_reports.control
 
 # ---- the SQL variant for servers that have no file of ours: the plain script, and pg_tle ----
 
-UPDATE_SCRIPT_SOURCES = $(SQL_PARTS) sql/script/update_script $(wildcard sql/script/*update* sql/migrations/*) Makefile
+UPDATE_SCRIPT_SOURCES = $(SQL_PARTS) sql/script/update_script sql/script/plain_guarded.sql \
+	$(wildcard sql/script/*update* sql/migrations/*) Makefile
 
 .PHONY: plain tle
 plain: $(addprefix sql/build/plain/kube_reports--,install.sql uninstall.sql $(RELEASES:%=update--%--$(EXTVERSION).sql))

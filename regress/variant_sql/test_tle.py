@@ -43,11 +43,26 @@ def test_packaged_twice(server):
                        database=name) == "0"
 
 
-def test_update(server, tmp_path):
-    """The package of the next version beside this one: ALTER EXTENSION UPDATE gives what a fresh install has"""
-    tree = next_version.build_sql_variant(tmp_path)
+@pytest.fixture(scope="module")
+def package(tmp_path_factory):
+    """The package of a made-up next version."""
+    tree = next_version.build_sql_variant(tmp_path_factory.mktemp("next"))
     tree.make("VARIANT=sql", "tle")
-    package = tree.path / "sql" / "build" / "tle" / "kube_reports--tle.sql"
+    return tree.path / "sql" / "build" / "tle" / "kube_reports--tle.sql"
+
+
+def test_older_after_newer(server, package):
+    """A package refuses a database that has a newer version, which stays the default"""
+    name = server.create("newer")
+    server.file(package, name, user="packager")
+    done = server.file(TLE / "kube_reports--tle.sql", name, user="packager", check=False)
+    assert done.code != 0 and f"has version {NEXT} of kube_reports, which version {VERSION} does not follow" in done.err
+    assert server.psql("SELECT e.default_version FROM pgtle.available_extensions() e WHERE e.name = 'kube_reports'",
+                       database=name) == NEXT
+
+
+def test_update(server, package):
+    """The package of the next version beside this one: ALTER EXTENSION UPDATE gives what a fresh install has"""
     updated, fresh = server.extension("updated"), server.extension("fresh", package)
     server.file(package, updated, user="packager")
     server.psql("ALTER EXTENSION kube_reports UPDATE; SELECT kube_reports.after_update()", database=updated)

@@ -17,6 +17,7 @@ SET LOCAL search_path = pg_catalog, pg_temp;
 SET LOCAL standard_conforming_strings = on;
 SET LOCAL check_function_bodies = off;
 SET LOCAL client_min_messages = warning;
+SET LOCAL kube_reports_internal.guarded = '';
 
 DO $$
 BEGIN
@@ -35,8 +36,14 @@ BEGIN
 			USING ERRCODE = 'duplicate_object',
 				HINT = 'SELECT version FROM kube_reports.status; then run the script of the update, if there is one.';
 	END IF;
+	-- It waits for another session that makes the schema, and then finds the schema's name used.
+	BEGIN
+		CREATE SCHEMA IF NOT EXISTS kube_reports;
+	EXCEPTION WHEN unique_violation THEN
+		RAISE EXCEPTION 'another session has just made schema kube_reports'
+			USING ERRCODE = 'duplicate_object', HINT = 'SELECT version FROM kube_reports.status.';
+	END;
+	PERFORM set_config('kube_reports_internal.guarded', 'begin', true);
 END
 $$;
-
-CREATE SCHEMA IF NOT EXISTS kube_reports;
 

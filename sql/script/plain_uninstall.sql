@@ -8,6 +8,8 @@ BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
 SET LOCAL search_path = pg_catalog, pg_temp;
 SET LOCAL standard_conforming_strings = on;
 SET LOCAL client_min_messages = warning;
+-- Who waits for a lock here makes all others wait.
+SET LOCAL lock_timeout = '10s';
 
 DO $$
 DECLARE
@@ -60,11 +62,28 @@ BEGIN
 			USING ERRCODE = 'dependent_objects_still_exist', DETAIL = format('They are %s.', found),
 				HINT = 'Drop them first.';
 	END IF;
-	-- Readers lose the settings that came with their grants.
-	PERFORM kube_reports.revoke_reader(g.role)
-		FROM (SELECT DISTINCT r.role FROM kube_reports_internal.reader_grant r) g;
+	-- In the same statement as the guards: a client may set a savepoint before each statement, and so go on after a
+	-- refusal.
+	BEGIN
+		-- Readers lose the settings that came with their grants.  All arguments are given with their types: a role that
+		-- could once create functions here may have left one that fewer arguments fit better.
+		PERFORM kube_reports.revoke_reader(g.role, NULL::uuid, NULL::text)
+			FROM (SELECT DISTINCT r.role FROM kube_reports_internal.reader_grant r) g;
+		DROP SCHEMA kube_reports, kube_reports_internal CASCADE;
+	EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
+		SELECT string_agg(format('process %s of role %I', u.pid, u.usename), ', ') INTO found FROM (
+			SELECT DISTINCT a.pid, a.usename FROM pg_locks l JOIN pg_class c ON c.oid = l.relation
+				JOIN pg_stat_activity a ON a.pid = l.pid
+			WHERE l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+				AND l.granted AND l.pid <> pg_backend_pid()
+				AND c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)
+			ORDER BY a.pid LIMIT 10) u;
+		RAISE EXCEPTION 'kube_reports is in use'
+			USING ERRCODE = 'object_in_use',
+				DETAIL = format('Its tables are used by %s.', coalesce(found, 'nobody now')),
+				HINT = 'Stop the proxies and end these sessions, then try again.';
+	END;
 END
 $$;
 
-DROP SCHEMA kube_reports, kube_reports_internal CASCADE;
 COMMIT;

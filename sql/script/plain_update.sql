@@ -8,6 +8,7 @@ SET LOCAL search_path = pg_catalog, pg_temp;
 SET LOCAL standard_conforming_strings = on;
 SET LOCAL check_function_bodies = off;
 SET LOCAL client_min_messages = warning;
+SET LOCAL kube_reports_internal.guarded = '';
 
 DO $$
 DECLARE
@@ -40,6 +41,7 @@ BEGIN
 			USING ERRCODE = 'object_not_in_prerequisite_state',
 				HINT = 'Let a proxy connect, or: SELECT kube_reports.after_restore().';
 	END IF;
+	PERFORM set_config('kube_reports_internal.guarded', 'begin', true);
 END
 $$;
 

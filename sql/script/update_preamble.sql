@@ -157,5 +157,6 @@ BEGIN
 		WHERE a.grantee NOT IN (o.owner, extension.extowner);
 	PERFORM set_config('kube_reports_internal.updating',
 		jsonb_build_object('members', members, 'grants', grants)::text, true);
+	PERFORM set_config('kube_reports_internal.guarded', 'all', true);
 END
 $$;
