@@ -19,7 +19,7 @@ answer_queue(struct MHD_Connection *connection, unsigned status, struct MHD_Resp
 {
 	enum MHD_Result queued;
 
-	/* One request for each connection: what follows a refused body is never taken for a request. */
+	/* A connection has one request, so that bytes after a refused body are never taken for a request. */
 	MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
 	MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
 	MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");

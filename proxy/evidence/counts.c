@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * counts.c
- *	  What kube-reports-evidence counts, as text for Prometheus.
+ *	  The counters of kube-reports-evidence, and their text for Prometheus.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,7 +11,7 @@
 
 #include "base/metrics.h"
 
-/* Statuses of HTTP that are counted by themselves; others are 0, which is shown as "cut". */
+/* HTTP statuses below this are counted one by one; all others count as 0, which is shown as "cut". */
 #define STATUSES 600
 
 static struct
@@ -105,7 +105,7 @@ counts_write(StrBuf *buf, unsigned connections, unsigned uploads, bool database_
 	put_requests(buf);
 	put(buf, "kube_reports_evidence_stored_bytes_total", "counter", "Bytes of files that were announced.",
 		atomic_load(&counts.stored_bytes));
-	put(buf, "kube_reports_evidence_sent_bytes_total", "counter", "Bytes of files that were given back.",
+	put(buf, "kube_reports_evidence_sent_bytes_total", "counter", "Bytes of files that were sent to clients.",
 		atomic_load(&counts.sent_bytes));
 	metrics_write_head(buf, failures, "counter", "Failures of the store; reason full: it has no room.");
 	strbuf_printf(buf, "%s{reason=\"full\"} %llu\n", failures, atomic_load(&counts.store_full));
@@ -118,6 +118,6 @@ counts_write(StrBuf *buf, unsigned connections, unsigned uploads, bool database_
 	put(buf, "kube_reports_evidence_slow_connections_total", "counter",
 		"Connections that were cut because they were too slow.", atomic_load(&counts.slow));
 	put(buf, "kube_reports_evidence_connections", "gauge", "Connections that are open.", connections);
-	put(buf, "kube_reports_evidence_uploads", "gauge", "Uploads that are under way (--max-uploads).", uploads);
+	put(buf, "kube_reports_evidence_uploads", "gauge", "Uploads in progress (--max-uploads).", uploads);
 	put(buf, "kube_reports_evidence_database_up", "gauge", "Whether the database answers.", database_up);
 }

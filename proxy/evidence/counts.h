@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * counts.h
- *	  What kube-reports-evidence counts, as text for Prometheus.
+ *	  The counters of kube-reports-evidence, and their text for Prometheus.
  *
  * All functions may be called by any thread.
  *
@@ -17,29 +17,29 @@
 
 typedef enum Operation
 {
-	OPERATION_OTHER,			/* health, and what was refused before its path was known */
+	OPERATION_OTHER,			/* health checks, and requests that were refused before their path was known */
 	OPERATION_UPLOAD,
 	OPERATION_DOWNLOAD,
 	OPERATION_COUNT
 } Operation;
 
-/* A request has ended; status: of the answer, 0: the connection was cut before the answer was sent. */
+/* Counts a request that has ended.  status: of its answer; 0: the connection was cut before the answer was sent. */
 extern void counts_request(Operation operation, unsigned status);
 
-/* A file was announced, or given back: bytes of its body. */
+/* Count the bytes of a file that was announced; of a file that was sent to a client. */
 extern void counts_stored(uint64_t bytes);
 extern void counts_sent(uint64_t bytes);
 
-/* A function of the store has failed: STORE_FULL or another outcome but STORE_OK. */
+/* Counts a failure of the store: outcome is not STORE_OK. */
 extern void counts_store_failure(StoreOutcome outcome);
 
-/* Files were removed from the store; left: those of this round that could not be removed. */
+/* Counts files that were removed from the store.  left: number of files that could not be removed in this round. */
 extern void counts_removal(unsigned removed, unsigned left);
 
-/* Connections were cut, because they were too slow. */
+/* Counts connections that were cut because they were too slow. */
 extern void counts_slow(unsigned connections);
 
-/* Appends the counts, and the gauges that the caller has. */
+/* Appends the counters as Prometheus text, and gauges with the given values. */
 extern void counts_write(StrBuf *buf, unsigned connections, unsigned uploads, bool database_up);
 
 #endif							/* EVIDENCE_COUNTS_H */

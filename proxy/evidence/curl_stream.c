@@ -3,9 +3,10 @@
  * curl_stream.c
  *	  Transfers of libcurl whose bytes the caller gives or takes piece by piece.
  *
- * libcurl calls back for bytes, and so does libmicrohttpd.  Here a transfer
- * pauses while the caller has no bytes for it, or has not taken those that
- * came.  Memory: the caller's piece, or BUFFER_SIZE bytes of an answer.
+ * libcurl and libmicrohttpd both call functions of the program when they have
+ * or need bytes.  Here a transfer pauses while the caller has no bytes to
+ * send, or has not taken the bytes that arrived.  A transfer holds the
+ * caller's piece, or BUFFER_SIZE bytes of an answer.
  *
  *-------------------------------------------------------------------------
  */
@@ -33,7 +34,7 @@ struct CurlStream
 	bool		paused_receiving;
 	bool		ended;
 	CURLcode	result;
-	size_t		start;			/* of what the buffer has */
+	size_t		start;			/* offset of the first byte in the buffer that was not taken */
 	size_t		len;
 	char		buffer[BUFFER_SIZE];
 };
@@ -121,7 +122,7 @@ curl_stream_new(CURL *curl)
 	return stream;
 }
 
-/* Lets the transfer go on for a moment. */
+/* Lets libcurl do all work on the transfer that it can do without waiting. */
 static void
 go_on(CurlStream *stream)
 {
@@ -188,7 +189,7 @@ curl_stream_finish(CurlStream *stream)
 	while (!stream->ended)
 	{
 		go_on(stream);
-		/* What the answer says beside its status is not needed. */
+		/* The body of the answer is not needed. */
 		stream->len = 0;
 		unpause(stream);
 		if (!stream->ended)

@@ -15,27 +15,29 @@
 
 typedef struct CurlStream CurlStream;
 
-/* A handle with the settings of every transfer to the store: TLS, time limits; NULL without memory. */
+/*
+ * Returns a handle with the settings of every transfer to the store (TLS, time limits); NULL when there is no memory.
+ */
 extern CURL *store_curl(const char *url);
 
-/* Takes over the handle.  For an upload: CURLOPT_UPLOAD is set by the caller. */
+/* Begins a transfer and becomes the owner of the handle.  For an upload, the caller must set CURLOPT_UPLOAD before. */
 extern CurlStream *curl_stream_new(CURL *curl);
 
-/* Sends bytes; false: the transfer has ended, and its status and curl_stream_error() say why. */
+/* Sends bytes.  False when the transfer has ended: curl_stream_status() and curl_stream_error() tell the reason. */
 extern bool curl_stream_write(CurlStream *stream, const char *bytes, size_t len);
 
-/* Ends the body and waits for the answer; its HTTP status, 0 without an answer. */
+/* Ends the body, waits for the answer and returns its HTTP status; 0: no answer. */
 extern long curl_stream_finish(CurlStream *stream);
 
-/* Waits for the head of the answer; its HTTP status, 0 without an answer. */
+/* Waits for the head of the answer and returns its HTTP status; 0: no answer. */
 extern long curl_stream_status(CurlStream *stream);
 
-/* Takes bytes of the answer; 0 at its end, -1 when it was cut. */
+/* Reads bytes of the answer and returns their number; 0 at its end, -1 when the answer was cut. */
 extern ssize_t curl_stream_read(CurlStream *stream, char *buffer, size_t size);
 
 extern const char *curl_stream_error(const CurlStream *stream);
 
-/* Also cuts a transfer that is under way. */
+/* Frees a transfer, and cuts it if it is in progress. */
 extern void curl_stream_free(CurlStream *stream);
 
 #endif							/* EVIDENCE_CURL_STREAM_H */

@@ -4,8 +4,8 @@
  *	  Files of evidence in a directory, such as a mounted volume.
  *
  * A file is written to .incoming, synchronized, and renamed to its place.  The
- * writer holds a lock on its file, so that several processes share a volume:
- * a file of .incoming without a lock belongs to nobody any more.
+ * writer holds a lock on its file, so several processes can share a volume: a
+ * file of .incoming without a lock has no writer any more and may be removed.
  *
  *-------------------------------------------------------------------------
  */
@@ -26,7 +26,7 @@
 
 #define INCOMING ".incoming"
 
-/* How often a directory is made again that another process removes because it is empty. */
+/* How often a directory is made again when another process removes it because it is empty. */
 #define ATTEMPTS 10
 
 struct StoreWriter
@@ -124,7 +124,7 @@ write_file(StoreWriter *writer, const char *bytes, size_t len, char *why)
 	return STORE_OK;
 }
 
-/* Makes the directories above a key, and synchronizes those that get an entry. */
+/* Makes the directories above a key, and synchronizes each directory that gets an entry. */
 static bool
 make_directories(const char *key)
 {
@@ -222,7 +222,7 @@ remove_file(const char *key, char *why)
 	remove_abandoned(path);
 	if (unlinkat(root, key, 0) != 0 && errno != ENOENT)
 		return failed("cannot remove a file", why);
-	/* Directories that are empty now: those of the scan and of the cluster. */
+	/* Remove the directories of the scan and of the cluster if they are empty now. */
 	snprintf(path, sizeof(path), "%s", key);
 	while ((slash = strrchr(path, '/')) != NULL)
 	{

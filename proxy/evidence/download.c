@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * download.c
- *	  Gives a file back: to the senders of its cluster, and to readers.
+ *	  Sends a file to senders of its cluster, and to readers.
  *
- * With --reader-downloads, a role of the database may download what it sees in
- * kube_reports.evidence: the database itself checks the password and the
- * grants, on a connection of the role's own.
+ * With --reader-downloads, a role of the database may download the files that
+ * it sees in kube_reports.evidence.  The database checks the password and the
+ * grants, on a connection that is opened for that role.
  *
  *-------------------------------------------------------------------------
  */

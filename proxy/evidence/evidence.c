@@ -25,7 +25,7 @@
 #include "evidence/service.h"
 #include "evidence/store.h"
 
-/* How often files that are to be removed are looked for, in seconds, when nobody has told of any. */
+/* Seconds between two rounds of removal, unless removal_wake() starts a round. */
 #define REMOVAL_SECONDS 60
 
 const Store *store;
@@ -37,7 +37,7 @@ static struct
 	pthread_mutex_t lock;
 	pthread_cond_t woken;
 	bool		due;
-	unsigned	removed;		/* of this round; of the thread alone */
+	unsigned	removed;		/* number of files removed in this round; only the thread uses it */
 	unsigned	left;
 }			removal =
 
@@ -101,7 +101,7 @@ fail(const char *why)
 	return 1;
 }
 
-/* Waits until the uploads that are under way have ended, or their time has. */
+/* Waits until all uploads have ended, at most --shutdown-timeout. */
 static void
 drain(void)
 {
@@ -126,12 +126,16 @@ main(int argc, char **argv)
 
 	options_parse(argc, argv);
 	signal(SIGPIPE, SIG_IGN);
-	/* A limit of file sizes is a full disk, not the end. */
+
+	/*
+	 * When a file reaches the limit of file sizes, write() must fail as on a full disk; the signal would end the
+	 * process.
+	 */
 	signal(SIGXFSZ, SIG_IGN);
 	sigemptyset(&ends);
 	sigaddset(&ends, SIGTERM);
 	sigaddset(&ends, SIGINT);
-	/* All threads inherit it: the main thread takes the signals. */
+	/* All threads inherit the mask, and the main thread waits for the signals. */
 	pthread_sigmask(SIG_BLOCK, &ends, NULL);
 	curl_global_init(CURL_GLOBAL_DEFAULT);
 	store = store_open(why);
@@ -153,6 +157,6 @@ main(int argc, char **argv)
 	log_line(LOG_NOTICE, "shutdown begins; %u connections are open", service_connections());
 	drain();
 	log_flush();
-	/* What is still under way is announced nowhere, and removed by the next process. */
+	/* Files of unfinished uploads were not announced; the next process removes them. */
 	_exit(0);
 }

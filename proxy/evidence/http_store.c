@@ -3,9 +3,9 @@
  * http_store.c
  *	  Files of evidence that are sent on to another server.
  *
- * The other server gets the same request as this one: the protocol of the
- * Compliance Operator's result server.  A file that was sent on can be neither
- * read back nor removed from here.
+ * The other server gets the request in the protocol of the Compliance
+ * Operator's result server.  A file that was sent on can be neither read back
+ * nor removed by this program.
  *
  *-------------------------------------------------------------------------
  */
@@ -58,7 +58,7 @@ open_transfer(StoreWriter **writer, const StoreFile *file, char *why)
 	curl_easy_setopt(curl, CURLOPT_UPLOAD, 1L);
 	curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, "POST");
 	curl_easy_setopt(curl, CURLOPT_HTTPHEADER, fresh->headers);
-	/* The sender may be slow; its own rate is watched. */
+	/* The sender may be slow: watchdog.c checks its rate, so libcurl must not check it. */
 	curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, 0L);
 	if (file->bytes >= 0)
 		curl_easy_setopt(curl, CURLOPT_INFILESIZE_LARGE, (curl_off_t) file->bytes);
@@ -81,7 +81,7 @@ write_transfer(StoreWriter *writer, const char *bytes, size_t len, char *why)
 {
 	if (curl_stream_write(writer->stream, bytes, len))
 		return STORE_OK;
-	/* It ended before the body did, whatever it answered. */
+	/* The transfer ended before the end of the body: a failure, whatever the status of the answer is. */
 	judge(writer, curl_stream_status(writer->stream), why);
 	return STORE_FAILED;
 }

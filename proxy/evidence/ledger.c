@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * ledger.c
- *	  What the database knows of evidence: the functions api_evidence_*.
+ *	  Calls of the database about evidence: the functions api_evidence_*.
  *
- * A few connections serve all threads.  A thread that gets none within
- * WAIT_SECONDS gives up, and its client is told to come again.
+ * A few connections serve all threads.  When a thread gets no connection
+ * within WAIT_SECONDS, the answer is 503, and the client should try again.
  *
  *-------------------------------------------------------------------------
  */
@@ -27,15 +27,15 @@
 #define STATEMENT_SECONDS 20
 #define LOG_SECONDS 5
 #define MAX_READERS 4
-#define LIFETIME_MARGIN 600		/* seconds from --upload-timeout until a file counts as given up */
+#define LIFETIME_MARGIN 600		/* seconds after --upload-timeout when a file counts as abandoned */
 
 static struct
 {
 	pthread_mutex_t lock;
 	pthread_cond_t returned;
-	PGconn	  **idle;			/* NULL in an entry: not connected */
+	PGconn	  **idle;			/* the free places of the pool; an element NULL is a place without a connection */
 	int			idle_count;
-	int			readers;		/* logins of readers that are under way */
+	int			readers;		/* number of logins of readers in progress */
 	time_t		logged_at;
 }			pool =
 
@@ -70,7 +70,7 @@ connect_to(const char *user, const char *password)
 	const char *as_given[sizeof(names) / sizeof(names[0])];
 
 	memcpy(as_given, names, sizeof(names));
-	/* The role of --database may use any of these; a reader has a password and nothing else. */
+	/* The role of --database may use each of these parameters; a reader can only log in by a password. */
 	if (user == NULL)
 		as_given[5] = NULL;
 	return PQconnectdbParams(as_given, values, 1);
@@ -83,7 +83,10 @@ ledger_open(void)
 	pool.idle_count = options.connections;
 }
 
-/* NULL when every connection is in use for too long. */
+/*
+ * Takes a place of the pool; *connection is NULL when the place has no connection yet.  False when no place becomes
+ * free within WAIT_SECONDS.
+ */
 static bool
 borrow(PGconn **connection)
 {
@@ -119,7 +122,7 @@ give_back(PGconn *connection)
 	pthread_mutex_unlock(&pool.lock);
 }
 
-/* Waits for the result of a statement; NULL, and the connection is broken, when it takes too long or fails. */
+/* Waits for the result of a statement; NULL when the connection fails or the time is over: then it is unusable. */
 static PGresult *
 await_result(PGconn *connection)
 {
@@ -144,13 +147,13 @@ await_result(PGconn *connection)
 	return result;
 }
 
-/* Whether the server has ended a connection that nobody used meanwhile, as it does when it restarts. */
+/* Whether the server has ended an idle connection, for example because it was restarted. */
 static bool
 has_ended(PGconn *connection)
 {
 	struct pollfd socket = {.fd = PQsocket(connection), .events = POLLIN};
 
-	/* Its last words come before the end. */
+	/* A last message of the server may precede the end of the connection. */
 	while (poll(&socket, 1, 0) > 0)
 	{
 		if (!PQconsumeInput(connection))
@@ -160,7 +163,7 @@ has_ended(PGconn *connection)
 	return PQstatus(connection) != CONNECTION_OK;
 }
 
-/* Runs a statement; NULL when it failed, which is logged.  A statement whose end is unknown is not repeated. */
+/* Runs a statement; NULL when it failed, which is logged.  A statement with an unknown outcome is not repeated. */
 static PGresult *
 run(PGconn **connection, const char *sql, int count, const char *const *parameters)
 {
@@ -216,7 +219,7 @@ copy(char *target, size_t size, const PGresult *result, int column)
 	snprintf(target, size, "%s", PQgetvalue(result, 0, column));
 }
 
-/* An integer, 0 for null. */
+/* Returns an integer of the first row; 0 for null. */
 static int64_t
 number(const PGresult *result, int column)
 {
@@ -352,7 +355,7 @@ ledger_find_as_reader(const char *user, const char *password, const FileName *na
 		return 503;
 	snprintf(index, sizeof(index), "%d", name->index);
 	connection = connect_to(user, password);
-	/* Where the server trusts the network of this program, any name would do without a password. */
+	/* If the server trusts the network of this program, it accepts any role without a password: refuse that. */
 	if (PQstatus(connection) == CONNECTION_OK && PQconnectionUsedPassword(connection))
 	{
 		PGresult   *result = PQexecParams(connection, "SELECT 200, sha256, bytes, encoding, uri "
@@ -366,7 +369,7 @@ ledger_find_as_reader(const char *user, const char *password, const FileName *na
 		{
 			const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
 
-			/* Without any grant of a reader, the view may not even be read. */
+			/* 42501: a role without a grant may not read the view, so it sees no file. */
 			code = state != NULL && strcmp(state, "42501") == 0 ? 404 : 503;
 		}
 		PQclear(result);

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * ledger.h
- *	  What the database knows of evidence: the functions api_evidence_*.
+ *	  Calls of the database about evidence: the functions api_evidence_*.
  *
- * Functions block, also while all connections are in use, for a few seconds at
- * most.
+ * The functions block, at most for a few seconds, also while all connections
+ * are in use.
  *
  *-------------------------------------------------------------------------
  */
@@ -30,11 +30,11 @@ typedef struct Entry
 	char		id[ID_SIZE];
 	char		key[KEY_SIZE];
 	char		sender[NAME_SIZE];
-	char		cluster[ID_SIZE];	/* from ledger_commit() on, like the index */
+	char		cluster[ID_SIZE];	/* ledger_commit() sets cluster and index */
 	int			index;
 } Entry;
 
-/* A file that was found. */
+/* A file that ledger_find() has found. */
 typedef struct FoundFile
 {
 	char		digest[DIGEST_SIZE];
@@ -49,21 +49,25 @@ extern void ledger_open(void);
 extern bool ledger_ready(void);
 
 /*
- * Each returns an HTTP status: 503 without the database.  Other statuses but 2xx have a message, of MESSAGE_SIZE bytes.
- * ledger_begin() replaces an empty scan of the name.  bytes: -1 when they are not known.
+ * Note the begin of an upload; announce its file; find a file.  Each returns an HTTP status: 503 when the database does
+ * not answer.  For other statuses except 2xx, message (MESSAGE_SIZE bytes) has the reason.  ledger_begin() sets the
+ * scan of the name if it is empty.  bytes: size of the file; -1 when it is not known.
  */
 extern int	ledger_begin(const Credential *credential, FileName *name, int64_t bytes, Entry *entry, char *message);
 extern int	ledger_commit(const Credential *credential, const FileName *name, const char *provider, const char *digest,
 						  int64_t bytes, Entry *entry, char *message);
 extern int	ledger_find(const Credential *credential, const FileName *name, FoundFile *found);
 
-/* The same as a role of the database sees it, on a connection of its own. */
+/* Finds a file with the rights of a role of the database, on a connection that is opened for that role. */
 extern int	ledger_find_as_reader(const char *user, const char *password, const FileName *name, FoundFile *found);
 
-/* Calls remove for each file that is to be removed, and forgets those for which it returns true.  How many were due. */
+/*
+ * Calls remove() for each file that is to be removed; when it returns true, the database forgets the file.  Returns how
+ * many files were to be removed.
+ */
 extern int	ledger_remove(bool (*remove) (const char *key));
 
-/* Forgets the file of an upload that was given up, after it is removed. */
+/* Makes the database forget the file of an upload that was given up.  Call after the file is removed. */
 extern void ledger_forget(const char *id);
 
 #endif							/* EVIDENCE_LEDGER_H */

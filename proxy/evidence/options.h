@@ -21,10 +21,10 @@ typedef struct Options
 	const char *key_file;
 	const char *client_ca_file; /* "": senders have tokens only */
 	const char *database;
-	int			connections;	/* of the database */
+	int			connections;	/* number of connections to the database */
 	const char *store;			/* file://, s3:// or https:// */
 	const char *store_ca_file;	/* "": the system's CAs */
-	const char *store_certificate_file; /* of this program, for a store at https:// */
+	const char *store_certificate_file; /* certificate of this program, for a store at https:// */
 	const char *store_key_file;
 	const char *s3_endpoint;
 	const char *s3_region;
@@ -35,7 +35,7 @@ typedef struct Options
 	int			max_connections_per_address;
 	int			max_uploads;
 	int			max_uploads_per_sender;
-	int			head_timeout;	/* seconds, like those below */
+	int			head_timeout;	/* seconds, as the next two */
 	int			upload_timeout;
 	int			shutdown_timeout;
 	size_t		min_rate;		/* bytes a second */
@@ -44,7 +44,7 @@ typedef struct Options
 
 extern Options options;
 
-/* Reads the command line; ends the process when it is wrong. */
+/* Reads the command line into options.  A wrong command line ends the process with code 2. */
 extern void options_parse(int argc, char **argv);
 
 #endif							/* EVIDENCE_OPTIONS_H */

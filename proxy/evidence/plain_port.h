@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-/* Begins to serve at --metrics-port, unless that is 0; false with a reason, WHY_SIZE bytes. */
+/* Begins to serve at --metrics-port, unless that is 0; false with the reason in why, WHY_SIZE bytes. */
 extern bool plain_port_start(char *why);
 
 #endif							/* EVIDENCE_PLAIN_PORT_H */

@@ -21,44 +21,44 @@ typedef struct Request Request;
 
 struct Request
 {
-	/* Of the first line. */
-	bool		escaped;		/* the target of the request has a %: no name needs one */
+	/* Known after the first line. */
+	bool		escaped;		/* the target of the request has a %, which is refused: no name needs one */
 	bool		begun;			/* the head was read */
-	uint64_t	started;		/* milliseconds */
+	uint64_t	started;		/* start of the request, milliseconds of the monotonic clock */
 	Operation	operation;
-	unsigned	status;			/* of the answer; 0: none yet */
+	unsigned	status;			/* status of the answer; 0: no answer yet */
 	Peer	   *peer;			/* NULL before the head was read */
 	FileName	name;
 	Credential	credential;
 	Entry		entry;
 
-	/* Of an upload. */
+	/* For an upload. */
 	bool		holds_slot;
-	Request    *next_upload;	/* of those that hold a slot */
-	bool		has_entry;		/* the database knows of the file, and nothing announces it */
+	Request    *next_upload;	/* next request that holds a slot */
+	bool		has_entry;		/* the database has noted the file, which is not announced yet */
 	StoreWriter *writer;		/* NULL: refused, or finished */
 	unsigned	refusal;		/* status of the answer when the body has ended; 0: none */
 	char		message[MESSAGE_SIZE];
 	EVP_MD_CTX *digest;
-	uint64_t	bytes;			/* of the body */
+	uint64_t	bytes;			/* bytes of the body that have arrived */
 };
 
 extern const Store *store;		/* set at the start */
 
-/* Tells the thread that removes files that there are some. */
+/* Wakes the thread that removes files, because there are files to remove. */
 extern void removal_wake(void);
 
-/* ---- upload.c; each returns what the handler of libmicrohttpd returns ---- */
+/* ---- upload.c; each function returns the result for libmicrohttpd ---- */
 
 extern enum MHD_Result upload_begin(struct MHD_Connection *connection, Request *request, bool certificate_only);
 extern enum MHD_Result upload_piece(struct MHD_Connection *connection, Request *request, const char *bytes,
 									size_t len);
 extern enum MHD_Result upload_end(struct MHD_Connection *connection, Request *request);
 
-/* How many uploads are under way. */
+/* Returns the number of uploads in progress. */
 extern unsigned upload_count(void);
 
-/* Gives up what was not announced, and frees what the request holds. */
+/* Removes the file of a request if it was not announced, and frees the slot, the writer and the digest. */
 extern void upload_release(Request *request);
 
 /* ---- download.c ---- */

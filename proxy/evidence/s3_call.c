@@ -3,10 +3,10 @@
  * s3_call.c
  *	  One request to an S3 server, signed by version 4 of AWS's signatures.
  *
- * libcurl signs (CURLOPT_AWS_SIGV4).  libcurl 7.88 takes the path and the query
- * into the signature as they are, so both must be canonical already: keys have
- * only characters that are never encoded.  The SHA-256 of the body is signed,
- * too, so the server refuses a body that was changed on the way.
+ * libcurl signs (CURLOPT_AWS_SIGV4).  libcurl 7.88 signs the path and the
+ * query as they are, so both must be in canonical form: keys have only
+ * characters that are never encoded.  The SHA-256 of the body is signed too,
+ * so the server refuses a body that was changed on the way.
  *
  *-------------------------------------------------------------------------
  */
@@ -53,7 +53,7 @@ s3_full_key(const char *key, char *full)
 	snprintf(full, 2 * KEY_SIZE, "%s%s", prefix, key);
 }
 
-/* A handle that signs; NULL when the credentials cannot be read. */
+/* Returns a handle that signs the request; NULL, with a reason, when the credentials cannot be read. */
 static CURL *
 signing_curl(const char *method, const char *key, const char *query, const char *body, size_t body_len,
 			 struct curl_slist **headers, char *why)
@@ -134,7 +134,7 @@ take_header(char *bytes, size_t size, size_t count, void *state)
 	return len;
 }
 
-/* Returns whether another attempt may help. */
+/* Sends the request once; returns whether another attempt may help. */
 static bool
 attempt(S3Call *call)
 {

@@ -21,23 +21,24 @@ typedef struct S3Call
 	const char *query;			/* in canonical form: sorted, encoded, with a = for each name; "" for none */
 	const char *body;
 	size_t		body_len;
-	long		status;			/* set: 0 without an answer */
-	char		etag[S3_ETAG_SIZE]; /* set */
-	char		answer[S3_ANSWER_SIZE]; /* set: the body of the answer with a NUL, cut at the size */
+	/* s3_call() sets the members from here on. */
+	long		status;			/* HTTP status; 0: no answer */
+	char		etag[S3_ETAG_SIZE];
+	char		answer[S3_ANSWER_SIZE]; /* the body of the answer with a NUL, cut at this size */
 	size_t		answer_len;
-	char		why[WHY_SIZE];	/* set when the status is not 2xx */
+	char		why[WHY_SIZE];	/* reason, when the status is not 2xx */
 } S3Call;
 
-/* bucket/prefix, or bucket; false with a reason when the place cannot be used. */
+/* Sets the place of the files: bucket/prefix, or bucket.  False, with a reason, when its form is wrong. */
 extern bool s3_open(const char *bucket_and_prefix, char *why);
 
-/* Sends the request, again when the server or the network fails, at most three times; whether the status is 2xx. */
+/* Sends the request, at most three times when the server or the network fails; returns whether the status is 2xx. */
 extern bool s3_call(S3Call *call);
 
-/* The same for the body of a GET, which the caller takes; NULL with a reason when it could not be sent. */
+/* Sends a GET, whose answer the caller reads from the stream; NULL, with a reason, when it could not be sent. */
 extern CurlStream *s3_get(const char *key, struct curl_slist **headers, char *why);
 
-/* The key with the prefix, as the bucket knows it. */
+/* Writes the key with the prefix, which is the key in the bucket, to full (KEY_SIZE bytes). */
 extern void s3_full_key(const char *key, char *full);
 
 #endif							/* EVIDENCE_S3_CALL_H */

@@ -4,9 +4,9 @@
  *	  Files of evidence in a bucket of an S3 server.
  *
  * A writer collects one part in memory (--s3-part-bytes).  A file of one part
- * is one PUT; a larger one is a multipart upload, which the server makes a file
- * of at its end only.  What an interrupted upload has left is removed by
- * remove(), which asks the server for the unfinished uploads of a key.
+ * is sent with one PUT.  A larger file is a multipart upload: the server makes
+ * the file only at its end.  remove() also removes parts of interrupted
+ * uploads: it asks the server for the unfinished uploads of a key.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,19 +20,19 @@
 #include "evidence/store.h"
 
 #define FIRST_BUFFER ((size_t) 64 * 1024)
-#define MAX_PARTS 10000			/* S3's limit */
+#define MAX_PARTS 10000			/* limit of S3 */
 #define UPLOAD_ID_SIZE 1024
-#define PART_LINE 200			/* of the list of parts: ETag, number, tags */
+#define PART_LINE 200			/* largest size of a line in the list of parts: ETag, number, tags */
 
 struct StoreWriter
 {
 	char		key[KEY_SIZE];
-	char		upload[UPLOAD_ID_SIZE]; /* encoded for a URL; "": none begun */
+	char		upload[UPLOAD_ID_SIZE]; /* id of the multipart upload, encoded for a URL; "": none was begun */
 	char	   *part;
 	size_t		len;
 	size_t		room;
-	int			parts;			/* stored */
-	char	   *list;			/* of the parts, as CompleteMultipartUpload wants it */
+	int			parts;			/* number of parts that were stored */
+	char	   *list;			/* list of the parts, for CompleteMultipartUpload */
 	size_t		list_len;
 	size_t		list_room;
 };
@@ -43,7 +43,7 @@ struct StoreReader
 	struct curl_slist *headers;
 };
 
-/* What S3 has no room for is answered by some servers with 507. */
+/* Returns the outcome of a failed call.  Some servers answer 507 when they have no room. */
 static StoreOutcome
 failed(const S3Call *call, char *why)
 {
@@ -204,14 +204,14 @@ complete(StoreWriter *writer, S3Call *call, char *why)
 	static const char end[] = "</CompleteMultipartUpload>";
 	char		query[UPLOAD_ID_SIZE + 16];
 
-	/* list_part() leaves room for it. */
+	/* list_part() has left room for the end of the list. */
 	memcpy(writer->list + writer->list_len, end, sizeof(end));
 	snprintf(query, sizeof(query), "uploadId=%s", writer->upload);
 	*call = (S3Call) {.method = "POST", .key = writer->key, .query = query, .body = writer->list,
 	.body_len = writer->list_len + sizeof(end) - 1};
 	if (!s3_call(call))
 		return failed(call, why);
-	/* An error may come behind the status 200, which is sent while the server works. */
+	/* The server sends the status 200 before it has finished, so the body may report an error. */
 	if (strstr(call->answer, "CompleteMultipartUploadResult") == NULL)
 	{
 		snprintf(why, WHY_SIZE, "S3 did not complete an upload: %.180s", call->answer);

@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * sender.c
- *	  The credential that a request shows.
+ *	  The credential of a request.
  *
- * The rules are those of the proxy's port for senders (api/forward.c): a token
- * counts before a certificate.  libmicrohttpd takes TLS from GnuTLS, so the
- * certificate is verified by GnuTLS here, and by OpenSSL there.
+ * The rules are the same as at the proxy's port for senders (api/forward.c): a
+ * token is preferred to a certificate.  libmicrohttpd uses GnuTLS, which
+ * verifies the certificate here; in the proxy, OpenSSL verifies it.
  *
  *-------------------------------------------------------------------------
  */
@@ -74,7 +74,7 @@ common_name(const gnutls_datum_t * der, char *name, size_t size)
 	good = gnutls_x509_crt_import(certificate, der, GNUTLS_X509_FMT_DER) == 0 &&
 		gnutls_x509_crt_get_dn_by_oid(certificate, GNUTLS_OID_X520_COMMON_NAME, 0, 0, text, &len) == 0 &&
 		len > 0 && len < sizeof(text) && memchr(text, '\0', len) == NULL &&
-	/* A second common name could be meant for another reader of the certificate. */
+	/* A certificate with two common names is refused: another program might take the other name. */
 		gnutls_x509_crt_get_dn_by_oid(certificate, GNUTLS_OID_X520_COMMON_NAME, 1, 0, other, &other_len) ==
 		GNUTLS_E_REQUESTED_DATA_NOT_AVAILABLE;
 	if (good)
@@ -150,7 +150,7 @@ sender_reader(struct MHD_Connection *connection, Reader *reader)
 	if (sender_header(connection, MHD_HTTP_HEADER_AUTHORIZATION, &repeated) == NULL || repeated)
 		return false;
 	user = MHD_basic_auth_get_username_password(connection, &password);
-	/* libpq would take an empty name or password for none, and use those of --database. */
+	/* Instead of an empty name or password, libpq would use the one of --database. */
 	good = user != NULL && password != NULL && user[0] != '\0' && password[0] != '\0' &&
 		strlen(user) < sizeof(reader->user) && strlen(password) < sizeof(reader->password);
 	if (good)

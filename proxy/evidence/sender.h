@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * sender.h
- *	  The credential that a request shows.
+ *	  The credential of a request.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,7 +14,7 @@
 
 #define PASSWORD_SIZE 1024
 
-/* A role of the database, as HTTP Basic names it. */
+/* A role of the database and its password, from HTTP Basic. */
 typedef struct Reader
 {
 	char		user[NAME_SIZE];
@@ -22,17 +22,19 @@ typedef struct Reader
 } Reader;
 
 /*
- * The credential of a sender: a bearer token, or without Authorization the client certificate of the connection, if the
- * CAs of --client-ca-file trust it.  False: there is none, *why says so for the log.
+ * Reads the credential of a sender: a bearer token; or, without the header Authorization, the client certificate of the
+ * connection, if a CA of --client-ca-file issued it.  certificate_only: a token is ignored.  False when there is no
+ * credential, with the reason for the log in *why.
  */
 extern bool sender_credential(struct MHD_Connection *connection, bool certificate_only, Credential *credential,
 							  const char **why);
 
-/* Reads Authorization: Basic; false when there is none.  The caller clears the password after use. */
+/* Reads Authorization: Basic; false when the request does not have it.  The caller clears the password after use. */
 extern bool sender_reader(struct MHD_Connection *connection, Reader *reader);
 
 /*
- * The value of a header that a request may have once; NULL: it has none.  *repeated: it has more, or one with a NUL.
+ * Returns the value of a header that a request may have once; NULL: no such header.  *repeated: the request has several
+ * such headers, or the value has a NUL.
  */
 extern const char *sender_header(struct MHD_Connection *connection, const char *name, bool *repeated);
 

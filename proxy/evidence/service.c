@@ -3,10 +3,10 @@
  * service.c
  *	  The HTTPS port: connections, routes, certificates that change.
  *
- * libmicrohttpd reads bodies piece by piece, which libh2o 2.2 does not.  Each
- * connection has a thread, which may block in the store or the database, so a
- * slow store slows its senders down and fills no memory.  A connection serves
- * one request.
+ * libmicrohttpd is used because it reads bodies piece by piece; libh2o 2.2
+ * does not.  Each connection has a thread, which may block in the store or the
+ * database, so a slow store makes senders wait and fills no memory.  A
+ * connection serves one request.
  *
  * libmicrohttpd reads certificates at its start only.  When a file changes, a
  * second server takes over the listening socket, and the first one ends with
@@ -38,11 +38,11 @@
 
 #define FILE_LIMIT ((size_t) 1024 * 1024)
 
-/* What a connection may hold of heads and bodies; the thread's stack. */
+/* Memory of a connection for heads and bodies; size of its thread's stack. */
 #define CONNECTION_MEMORY ((size_t) 32 * 1024)
 #define STACK_SIZE ((size_t) 512 * 1024)
 
-/* Servers whose certificates are outdated; further changes wait while so many have connections. */
+/* Limit of servers with old certificates.  A further change waits until one of them has no connections any more. */
 #define MAX_OLD 8
 
 #define PREFIX "/v1/evidence/"
@@ -56,7 +56,7 @@ static struct
 	WatchedFile certificate;
 	WatchedFile key;
 	WatchedFile ca;
-	bool		outdated;		/* files have changed, and are not in use yet */
+	bool		outdated;		/* files have changed, and their contents are not in use yet */
 	atomic_bool ended;
 }			service;
 
@@ -78,7 +78,7 @@ request_refuse(struct MHD_Connection *connection, Request *request, unsigned sta
 
 /* ---------- routes ---------- */
 
-/* The protocol of the result server: the name in a header; scan and index in the query, if anywhere. */
+/* Handles a POST, the protocol of the result server: a header has the name; scan and index may be in the query. */
 static enum MHD_Result
 post(struct MHD_Connection *connection, Request *request)
 {
@@ -136,9 +136,9 @@ route(struct MHD_Connection *connection, Request *request, const char *url, cons
 	return get ? download(connection, request) : upload_begin(connection, request, false);
 }
 
-/* ---------- what libmicrohttpd calls ---------- */
+/* ---------- callbacks of libmicrohttpd ---------- */
 
-/* The first line has come: makes the request, which request_ended() frees. */
+/* Called when the first line has arrived: makes the request, which request_ended() frees. */
 static void *
 request_line(void *state, const char *uri, struct MHD_Connection *connection)
 {
@@ -335,7 +335,7 @@ replace_server(void)
 	char		why[WHY_SIZE];
 	struct MHD_Daemon *fresh = start_server(why);
 
-	/* Both listen for a moment. */
+	/* For a moment both servers listen, so that no connection is refused. */
 	if (fresh == NULL)
 	{
 		log_line(LOG_ERROR, "cannot use the changed certificates: %s", why);

@@ -10,19 +10,19 @@
 
 #include <stdbool.h>
 
-/* Begins to serve; false with a reason. */
+/* Begins to serve; false with the reason in why, WHY_SIZE bytes. */
 extern bool service_start(char *why);
 
-/* Called every second: takes new certificates into use, closes connections that are too slow. */
+/* Call every second: begins to use changed certificates, and closes connections that are too slow. */
 extern void service_look(void);
 
-/* Takes no new connection from now on. */
+/* From now on no new connection is accepted. */
 extern void service_end(void);
 
-/* Whether new connections are taken: until service_end(). Any thread may ask. */
+/* Whether new connections are accepted: true until service_end().  Any thread may call this. */
 extern bool service_takes(void);
 
-/* How many connections are open; for the main thread only. */
+/* Returns the number of open connections.  Only the main thread may call this. */
 extern unsigned service_connections(void);
 
 #endif							/* EVIDENCE_SERVICE_H */

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * store.c
- *	  Chooses the store, and says which keys are safe in each.
+ *	  Chooses the store, and checks that a key is safe in every kind of store.
  *
  *-------------------------------------------------------------------------
  */
@@ -27,7 +27,9 @@ is_alphanumeric(char c)
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-/* The database makes keys by the same rules; this is the second lock of the door to the file system. */
+/*
+ * The database makes keys by the same rules.  They are checked again, because a key becomes a path of the file system.
+ */
 bool
 store_key_valid(const char *key)
 {

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * store.h
- *	  Where files of evidence go: a directory, an S3 bucket, another server.
+ *	  The store of files of evidence: a directory, an S3 bucket, or another server.
  *
  * A file is written once under a key of its own and never changed.  finish()
  * returns when the file is whole and durable at the store; before that, no
@@ -23,33 +23,33 @@
 typedef enum StoreOutcome
 {
 	STORE_OK,
-	STORE_FULL,					/* there is no room */
-	STORE_FAILED,				/* does not work now; why says more */
-	STORE_GONE					/* there is no such file, or it cannot be read back from this kind of store */
+	STORE_FULL,					/* the store has no room */
+	STORE_FAILED,				/* the store does not work at present; why has the reason */
+	STORE_GONE					/* the file does not exist, or this kind of store cannot read files back */
 } StoreOutcome;
 
-/* What is written. */
+/* A file to write. */
 typedef struct StoreFile
 {
-	const char *key;			/* valid as store_key_valid() says */
-	const char *name;			/* of the report */
+	const char *key;			/* store_key_valid() is true for it */
+	const char *name;			/* name of the report */
 	const char *encoding;		/* "" or bzip2 */
-	int64_t		bytes;			/* as announced; -1: not announced */
+	int64_t		bytes;			/* announced size; -1: not announced */
 } StoreFile;
 
 typedef struct StoreWriter StoreWriter;
 typedef struct StoreReader StoreReader;
 
-/* Each outcome but STORE_OK writes a reason for the log to why, WHY_SIZE bytes. */
+/* A kind of store.  When the outcome is not STORE_OK, why (WHY_SIZE bytes) has a reason for the log. */
 typedef struct Store
 {
 	const char *provider;
 	StoreOutcome (*open) (StoreWriter **writer, const StoreFile *file, char *why);
 	StoreOutcome (*write) (StoreWriter *writer, const char *bytes, size_t len, char *why);
 	StoreOutcome (*finish) (StoreWriter *writer, char *why);
-	/* Frees the writer; without finish() or after its failure, nothing of the file stays. */
+	/* Frees the writer.  Without finish(), or when finish() has failed, the file is removed. */
 	void		(*close) (StoreWriter *writer);
-	/* Also removes what an interrupted upload has left.  A file that is not there is no failure. */
+	/* Removes a file, or the parts of an interrupted upload.  A missing file is not a failure. */
 	StoreOutcome (*remove) (const char *key, char *why);
 	StoreOutcome (*read_open) (StoreReader **reader, const char *key, int64_t bytes, char *why);
 	/* Returns the number of bytes; 0 at the end, -1 on failure. */
@@ -57,10 +57,10 @@ typedef struct Store
 	void		(*read_close) (StoreReader *reader);
 } Store;
 
-/* Opens the store of --store; NULL with a reason. */
+/* Opens the store of --store; NULL with the reason in why, WHY_SIZE bytes. */
 extern const Store *store_open(char *why);
 
-/* Whether a key is a relative path of names that each begin with a letter or digit and have no strange characters. */
+/* Whether a key is a relative path of names, each of letters, digits and . _ -, that begin with a letter or digit. */
 extern bool store_key_valid(const char *key);
 
 extern const Store *directory_store_open(const char *path, char *why);

@@ -1,15 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * upload.c
- *	  Takes a file from a sender to the store, and announces it.
+ *	  Receives a file from a sender, stores it, and announces it in the database.
  *
  * The order makes every interruption harmless: the database notes the file as
  * not announced, the store gets it whole, then the database announces it.  A
  * file that is not announced is removed, at once or by the next process.
  *
- * libmicrohttpd answers a request only at its head or behind its body.  So
- * after a failure the rest of the body is read and thrown away, up to the limit
- * of bodies and SLACK bytes; beyond that the connection is cut.
+ * libmicrohttpd can answer a request only after its head or after its body.
+ * So after a failure the rest of the body is read and ignored, up to the limit
+ * of bodies and SLACK bytes; a longer body cuts the connection.
  *
  *-------------------------------------------------------------------------
  */
@@ -31,7 +31,7 @@
 
 /* ---------- slots ---------- */
 
-/* The uploads that are under way, at most --max-uploads. */
+/* The uploads in progress, at most --max-uploads. */
 static struct
 {
 	pthread_mutex_t lock;
@@ -43,7 +43,7 @@ static struct
 	.lock = PTHREAD_MUTEX_INITIALIZER
 };
 
-/* 0 when the upload may go on, else the status of the refusal. */
+/* Takes a slot for an upload; returns 0, or the status of the refusal when there is no slot. */
 static unsigned
 take_slot(Request *request)
 {
@@ -111,7 +111,7 @@ is_xml(const char *type)
 		(len == 8 && strncasecmp(type, "text/xml", len) == 0);
 }
 
-/* Reads the announced length: -1 for none; false when it is wrong. */
+/* Reads the announced length, -1 when there is none; false when the header is wrong. */
 static bool
 read_length(struct MHD_Connection *connection, int64_t *bytes)
 {
@@ -127,7 +127,7 @@ read_length(struct MHD_Connection *connection, int64_t *bytes)
 	return !repeated && errno == 0 && text[0] >= '0' && text[0] <= '9' && *end == '\0';
 }
 
-/* What the head says; NULL, or the reason of a refusal with its status. */
+/* Reads the head; returns NULL, or the reason of a refusal, with its status. */
 static const char *
 read_head(struct MHD_Connection *connection, Request *request, int64_t *bytes, unsigned *status)
 {
@@ -169,7 +169,7 @@ fail(Request *request, unsigned status, const char *message)
 	snprintf(request->message, sizeof(request->message), "%s", message);
 }
 
-/* The reason goes to the log only: a sender need not know the store. */
+/* Refuses an upload because the store failed.  Only the log has the reason: a sender must not learn about the store. */
 static void
 store_failed(Request *request, StoreOutcome outcome, const char *why)
 {
@@ -263,7 +263,7 @@ upload_piece(struct MHD_Connection *connection, Request *request, const char *by
 	}
 	if (request->refusal != 0)
 	{
-		/* The answer comes behind the body, or never. */
+		/* The answer is sent after the body; when the body is far too long, the connection is cut without an answer. */
 		return request->bytes > options.max_body_bytes + SLACK ? MHD_NO : MHD_YES;
 	}
 	if (EVP_DigestUpdate(request->digest, bytes, len) != 1)
@@ -288,7 +288,7 @@ hex_digest(Request *request, char *text)
 	hex_write(digest, len, text);
 }
 
-/* Stores and announces the file; the status of the answer. */
+/* Stores and announces the file; returns the status of the answer. */
 static unsigned
 finish(Request *request, char *digest)
 {
@@ -313,7 +313,7 @@ finish(Request *request, char *digest)
 						 &request->entry, request->message);
 	if (code == 503 && request->message[0] == '\0')
 		snprintf(request->message, sizeof(request->message), "the database does not answer");
-	/* After a failure it is not known whether it was announced: the file stays, and the database decides later. */
+	/* After 503 it is not known whether the file was announced: it stays, and the database decides later. */
 	if (code < 300 || code == 503)
 		request->has_entry = false;
 	return (unsigned) code;
@@ -339,7 +339,7 @@ upload_end(struct MHD_Connection *connection, Request *request)
 		return request_refuse(connection, request, request->refusal, request->message);
 	counts_stored(request->bytes);
 	removal_wake();
-	/* None of these texts has a character that JSON escapes. */
+	/* No character of these texts needs an escape in JSON. */
 	snprintf(json, sizeof(json), "{\"cluster\":\"%s\",\"scan\":\"%s\",\"index\":%d,\"name\":\"%s\",\"sha256\":\"%s\","
 			 "\"bytes\":%llu,\"encoding\":\"%s\"}\n", request->entry.cluster, request->name.scan, request->entry.index,
 			 request->name.report, digest, (unsigned long long) request->bytes, request->name.encoding);
@@ -352,7 +352,7 @@ upload_release(Request *request)
 	char		why[WHY_SIZE] = "";
 
 	drop_writer(request);
-	/* If this fails, the file is removed when its time is over. */
+	/* If this fails, the thread of removal removes the file when its time is over. */
 	if (request->has_entry && store_key_valid(request->entry.key) && store->remove(request->entry.key, why) == STORE_OK)
 		ledger_forget(request->entry.id);
 	if (request->holds_slot)

@@ -22,18 +22,18 @@
 #include "evidence/counts.h"
 #include "evidence/options.h"
 
-/* The rate is the average of at least this time, in milliseconds. */
+/* The rate of a transfer is its average over at least this time, in milliseconds. */
 #define RATE_MS 30000
 
 struct Peer
 {
 	Peer	   *next;
-	Peer	  **link;			/* what points to this entry */
+	Peer	  **link;			/* the pointer to this entry */
 	int			fd;
 	bool		of_senders;
 	bool		transfers;
-	uint64_t	since;			/* milliseconds, later by the time that was excused */
-	uint64_t	excused_at;		/* 0: the peer's time runs */
+	uint64_t	since;			/* start of the head or transfer, milliseconds, later by the excused time */
+	uint64_t	excused_at;		/* start of the present excuse; 0: none, the time of the peer runs */
 	uint64_t	bytes;
 };
 

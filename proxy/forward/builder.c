@@ -19,7 +19,7 @@
 #include "forward/receiver.h"
 
 #define GATHER_MS 50
-#define RETRY_MS 1000			/* while the queue is full */
+#define RETRY_MS 1000			/* time between two tries while the queue is full */
 #define SLOTS 8192				/* more than twice the items of a batch */
 
 static struct
@@ -83,7 +83,7 @@ gathered(void *state)
 	builder_flush();
 }
 
-/* Adds a key; false: the batch has it already.  Two keys with one hash only end the batch early. */
+/* Adds a key; false: the batch has the key already, or one with the same hash, which only ends the batch early. */
 static bool
 note_key(const char *key)
 {
@@ -129,7 +129,7 @@ builder_add(const char *op, const char *key, const JsonNode *object, const char 
 bool
 builder_move(const char *kind, const char *version)
 {
-	/* After the events that came before. */
+	/* The position must follow the items that came before. */
 	if (!builder_flush())
 		return false;
 	queue_set_position(kind, version);

@@ -3,9 +3,9 @@
  * builder.h
  *	  Gathers items into the next batch of the queue.
  *
- * A batch has no object twice: the receiver refuses that.  Gathered items
- * are lost when the process ends, and are read again: a position moves only
- * with the batch that has the events.
+ * A batch has no object twice, because the receiver refuses such a batch.
+ * Gathered items are lost when the process ends, and are read again, because a
+ * position moves only with the batch that has the events.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,16 +15,16 @@
 #include "engine/base/json.h"
 
 /*
- * Adds an item: op is apply or delete, key identifies the object among all kinds.  kind and version: the position
- * of the kind once the item is in the queue; version NULL: unchanged.  False: the queue is full; the item was not
- * taken, and builder_ready() will be true when it is worth trying again.
+ * Adds an item.  op: apply or delete.  key: identifies the object among all kinds.  version: the position of the kind
+ * when the item is in the queue; NULL: unchanged.  False when the queue is full: the item was not taken; try again when
+ * builder_ready() is true.
  */
 extern bool builder_add(const char *op, const char *key, const JsonNode *object, const char *kind, const char *version);
 
-/* The position of a kind moves without an item. */
+/* Moves the position of a kind without an item; false when the queue is full. */
 extern bool builder_move(const char *kind, const char *version);
 
-/* Puts everything gathered into the queue; false: it is full. */
+/* Puts all gathered items into the queue; false when the queue is full. */
 extern bool builder_flush(void);
 
 /* Whether items can be added: the queue took the last batch. */

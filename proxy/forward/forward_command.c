@@ -37,7 +37,7 @@
 #define LOOK_MS 200
 #define EVENT_MS (5 * 60 * 1000)
 
-/* A kube-apiserver that has just started refuses everybody for some seconds.  One a second. */
+/* Number of attempts, one a second: a kube-apiserver that has just started refuses all requests for some seconds. */
 #define REFUSED_ATTEMPTS 20
 
 static struct
@@ -62,7 +62,7 @@ static const Flag flags[] =
 	{"kinds", FLAG_NAMES, &options.kinds, "", 0, 0,
 	"types to send, separated by commas, such as policyreports.wgpolicyk8s.io/v1alpha2"},
 	{"kubeconfig", FLAG_FILE, &options.kubeconfig, "", 0, 0,
-	"kubeconfig to reach kube-apiserver with; without it, the service account of the pod"},
+	"kubeconfig for kube-apiserver; by default the service account of the pod"},
 	{"queue", FLAG_STRING, &options.queue, "", 0, 0, "directory of the queue; created if it is missing"},
 	{"queue-bytes", FLAG_SIZE, &options.queue_bytes, "1073741824", 1048576, 1099511627776,
 	"maximum size of the queue; while it is full, the sender reads nothing from kube-apiserver"},
@@ -165,10 +165,11 @@ answer(HttpRequest *request)
 	strbuf_init(&buf, http_arena(request));
 	put_metric(&buf, "kube_reports_forward_queue_batches", "gauge", "Batches that the receiver has not stored.",
 			   (double) queue_batches());
-	put_metric(&buf, "kube_reports_forward_queue_bytes", "gauge", "Their size on disk.", (double) queue_bytes());
+	put_metric(&buf, "kube_reports_forward_queue_bytes", "gauge", "Size of these batches on disk, in bytes.",
+			   (double) queue_bytes());
 	put_metric(&buf, "kube_reports_forward_queue_limit_bytes", "gauge", "--queue-bytes.",
 			   (double) options.queue_bytes);
-	put_metric(&buf, "kube_reports_forward_queue_full", "gauge", "Whether the queue takes nothing more.",
+	put_metric(&buf, "kube_reports_forward_queue_full", "gauge", "Whether the queue is full.",
 			   queue_is_full());
 	put_metric(&buf, "kube_reports_forward_queue_full_total", "counter", "How often the queue became full.",
 			   (double) times_full);
@@ -183,7 +184,7 @@ answer(HttpRequest *request)
 	put_metric(&buf, "kube_reports_forward_rejected_objects_total", "counter",
 			   "Objects that the receiver's schemas refuse: they were left out.", (double) sent.rejected);
 	put_metric(&buf, "kube_reports_forward_streams_total", "counter",
-			   "Streams begun because the receiver did not know the one before.", (double) sent.streams);
+			   "Streams begun because the receiver did not know the previous one.", (double) sent.streams);
 	put_metric(&buf, "kube_reports_forward_events_total", "counter", "Events read from kube-apiserver.",
 			   (double) read.events);
 	put_metric(&buf, "kube_reports_forward_lists_total", "counter", "Lists that were compared with the receiver.",
@@ -195,7 +196,7 @@ answer(HttpRequest *request)
 
 /* ---------- the start ---------- */
 
-/* The kind of a type, asked from kube-apiserver; NULL with why. */
+/* Asks kube-apiserver for the kind of a type (PolicyReport); NULL with *why on failure. */
 static const char *
 kind_name(Asker *asker, Arena *arena, const char *type, const char **why)
 {
@@ -238,7 +239,7 @@ kind_name(Asker *asker, Arena *arena, const char *type, const char **why)
 	return NULL;
 }
 
-/* KEY=VALUE,... as a JSON object; NULL: the text has another form. */
+/* Converts KEY=VALUE,... to a JSON object; NULL: the text has another form. */
 static const char *
 metadata_json(Arena *arena, const char *pairs)
 {
@@ -308,7 +309,7 @@ listen_for_metrics(char *why, size_t why_size)
 	return true;
 }
 
-/* Opens the queue and starts what fills and empties it.  The exit code: 0, or that of what failed. */
+/* Opens the queue, and starts the sources that fill it and the receiver that empties it.  Returns an exit code. */
 static int
 begin(Arena *arena, Asker *asker, const NameList *kinds, const Receiver *receiver)
 {

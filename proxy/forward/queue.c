@@ -6,8 +6,9 @@
  * state:		{"stream":"...","base":N,"last":N,"positions":{kind:version}}
  * a batch:		{"positions":{kind:version},"items":[...]}
  *
- * base is the number before the first batch of the stream.  last is the newest
- * batch at the time when state was written: later batches have newer positions.
+ * base is the number of the batch before the first batch of the stream.  last
+ * is the number of the newest batch when state was written: later batches have
+ * newer positions.
  *
  *-------------------------------------------------------------------------
  */
@@ -34,7 +35,7 @@ typedef struct Position
 {
 	char	   *kind;
 	char	   *version;
-	char	   *staged;			/* of the next batch; NULL: as version */
+	char	   *staged;			/* position in the next batch; NULL: the same as version */
 } Position;
 
 static struct
@@ -43,10 +44,10 @@ static struct
 	uint64_t	limit;
 	char		stream[37];
 	uint64_t	base;
-	uint64_t	first;			/* the oldest batch; above last when the queue is empty */
+	uint64_t	first;			/* number of the oldest batch; above last when the queue is empty */
 	uint64_t	last;
 	uint64_t	bytes;
-	bool		full;			/* the last append failed */
+	bool		full;			/* the last queue_append() failed */
 	Position	positions[MAX_KINDS];
 	size_t		count;
 }			queue;

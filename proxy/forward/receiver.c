@@ -3,12 +3,14 @@
  * receiver.c
  *	  Requests of the sender to the receiver: batches of the queue, and questions.
  *
- * One batch is under way at a time.  Without an answer, and after 429 and 5xx,
- * the same batch is sent again, later each time.  The receiver stores a batch
- * whole: an answer 400 names each item that it can never store; these items
- * are left out and counted.  409: the receiver does not know the stream any more (its
- * database was restored): the batches go on as a new stream, and every kind is
- * compared.  Nothing else removes a batch from the queue.
+ * One batch is sent at a time.  Without an answer, and after 429 and 5xx, the
+ * same batch is sent again, after a longer time in each case.  The receiver
+ * stores a batch whole or not at all.  An answer 400 names the items that the
+ * receiver can never store: the batch is sent again without these items, which
+ * are counted.  An answer 409 means that the receiver does not know the stream
+ * any more, because its database was restored: the batches continue as a new
+ * stream, and every kind is compared.  A batch is removed from the queue only
+ * when the receiver has stored it.
  *
  *-------------------------------------------------------------------------
  */
@@ -59,7 +61,7 @@ read_text(Arena *arena, const char *path, JsonText *text)
 	return false;
 }
 
-/* Sends a body, in the exchange's arena; false: a file cannot be read. */
+/* Sends a body that is in the exchange's arena; false when a file of the credentials cannot be read. */
 static bool
 post(Exchange *exchange, const char *path, JsonText body, void (*done) (void *state, int status, const char *why),
 	 void *state)
@@ -121,8 +123,8 @@ static struct
 	Exchange	exchange;
 	bool		busy;
 	uint64_t	number;
-	JsonText	items;			/* of the batch, in the arena */
-	JsonNode   *refused;		/* the places of items that are left out; NULL: none.  In keep. */
+	JsonText	items;			/* items of the batch, in the arena */
+	JsonNode   *refused;		/* positions of the omitted items, in the arena keep; NULL: none */
 	Arena		keep;
 }			delivery;
 
@@ -142,7 +144,7 @@ retry(void)
 	again_later(&delivery.exchange, deliver_again, NULL);
 }
 
-/* The items that are not left out. */
+/* Returns the items without the omitted ones. */
 static JsonText
 good_items(Arena *arena, JsonText items)
 {
@@ -175,8 +177,8 @@ good_items(Arena *arena, JsonText items)
 }
 
 /*
- * Notes the items that a Status of code 400 refuses.  Places in it are those of the items that were sent.  False: it
- * names none.
+ * Notes the items that a Status of code 400 refuses, to omit them.  The Status has their positions among the items that
+ * were sent.  False when it names no item.
  */
 static bool
 note_refused(JsonText answer)

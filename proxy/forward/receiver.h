@@ -13,22 +13,22 @@
 typedef struct Receiver
 {
 	const char *server;			/* https://host:port */
-	const char *ca_file;		/* these four: "" for none; read for each request */
+	const char *ca_file;		/* this and the next three: files, read for each request; "": none */
 	const char *token_file;
 	const char *certificate_file;
 	const char *key_file;
-	const char *metadata;		/* JSON: extraMetadata */
+	const char *metadata;		/* extraMetadata, as JSON */
 } Receiver;
 
-/* The strings must stay valid. */
+/* Sets the receiver.  The strings must stay valid. */
 extern void receiver_start(const Receiver *given);
 
-/* Sends the oldest batch, unless one is under way. */
+/* Sends the oldest batch, unless a batch is being sent. */
 extern void receiver_look(void);
 
 /*
- * Asks until the receiver has answered with 200; then answered() gets the body, which is valid until it returns.
- * The body of the question is copied.
+ * receiver_ask() sends a question until the receiver has answered with 200; then answered() gets the body of the
+ * answer, which is valid until answered() returns.  The body of the question is copied.
  */
 typedef struct ReceiverQuestion ReceiverQuestion;
 extern ReceiverQuestion *receiver_ask(const char *path, JsonText body, void (*answered) (void *state, JsonText body),
@@ -36,10 +36,10 @@ extern ReceiverQuestion *receiver_ask(const char *path, JsonText body, void (*an
 
 typedef struct ReceiverCounts
 {
-	uint64_t	batches;		/* that the receiver has stored */
-	uint64_t	failures;		/* attempts */
+	uint64_t	batches;		/* batches that the receiver has stored */
+	uint64_t	failures;		/* requests without the answer 200 */
 	uint64_t	rejected;		/* objects that the receiver refused */
-	uint64_t	streams;		/* begun because the receiver did not know the one before */
+	uint64_t	streams;		/* streams begun because the receiver did not know the previous one */
 	bool		up;				/* the last attempt was answered with 200 */
 } ReceiverCounts;
 

@@ -5,14 +5,15 @@
  *
  * A watch begins after the last event in the queue, also after kill -9.  The
  * kind is listed only when the queue has no position, or when kube-apiserver
- * has forgotten the position (410).  Each page is compared with the receiver;
- * differences go into the queue.  At the end the keys of the list, in order,
- * are compared again in ranges: objects that only the receiver has go into the
- * queue as deletions.  Before a comparison, the receiver must have stored every
- * earlier batch with objects of the kind.
+ * has forgotten the position (410).  Each page is compared with the receiver,
+ * and differences are put into the queue.  At the end the keys of the list, in
+ * order, are compared again in ranges: objects that only the receiver has are
+ * put into the queue as deletions.  Before a comparison, the receiver must
+ * have stored every earlier batch with objects of the kind.
  *
- * While the queue is full, watches end and nothing is read: kube-apiserver
- * keeps the events, or forgets them, and then the kind is listed again.
+ * While the queue is full, watches end and nothing is read.  Later the watch
+ * continues; if kube-apiserver has forgotten the position meanwhile, the kind
+ * is listed again.
  *
  * Documents are read with the engine's JSON, which keeps numbers as they are
  * written.
@@ -37,7 +38,7 @@
 #define PAGE_LIMIT ((size_t) 64 * 1024 * 1024)
 #define PAGE_TIMEOUT_MS 60000L
 #define EVENT_LIMIT ((size_t) 64 * 1024 * 1024)
-#define RANGE_KEYS 4000			/* of the list, compared at a time; a batch has at most 5000 items */
+#define RANGE_KEYS 4000			/* keys of the list that are compared at a time; a batch has at most 5000 items */
 
 #define WATCH_LEAST_S 300
 #define WATCH_SPREAD_S 300
@@ -47,14 +48,14 @@
 #define LAST_DELAY_MS 10000
 #define HELD_MS 5000
 
-/* How often the position of a kind without events is made durable. */
+/* The position of a kind without events is made durable after this time. */
 #define SAVE_MS 30000
 
 typedef enum Step
 {
-	STEP_WAIT,					/* the timer runs */
-	STEP_DRAIN,					/* until the receiver has stored batch drained */
-	STEP_PAGE,					/* a page is under way */
+	STEP_WAIT,					/* waits for the timer */
+	STEP_DRAIN,					/* waits until the receiver has stored the batch drained */
+	STEP_PAGE,					/* a page is being read */
 	STEP_COMPARE,				/* a page is being compared */
 	STEP_QUEUE,					/* differences wait for room in the queue */
 	STEP_SWEEP,					/* a range of keys is being compared */
@@ -68,19 +69,19 @@ typedef char Key;
 typedef struct Source
 {
 	KubeApi    *api;
-	char	   *kind;			/* as in --kinds */
-	char	   *name;			/* of the kind, in a document */
+	char	   *kind;			/* type, as in --kinds */
+	char	   *name;			/* kind in a document, such as PolicyReport */
 	char	   *path;
 	char	   *api_version;
 	Step		step;
-	Arena		arena;			/* of the present transfer or page */
+	Arena		arena;			/* memory of the present transfer or page */
 	StrBuf		received;
 	int			status;
 	Transfer   *transfer;
 	ReceiverQuestion *question;
-	char	   *list_version;	/* of the list under way */
+	char	   *list_version;	/* version of the present list */
 	char	   *next_page;
-	Arena		keys_arena;		/* of the list under way */
+	Arena		keys_arena;		/* memory of the keys of the present list */
 	const Key **keys;
 	size_t		key_count;
 	size_t		key_capacity;
@@ -90,13 +91,13 @@ typedef struct Source
 	JsonNode   *wanted;			/* differences of the page or the range */
 	size_t		wanted_next;
 	bool		sweeping;		/* wanted are keys to delete */
-	bool		more;			/* of the range */
+	bool		more;			/* the receiver has more keys in the range than it answered */
 	bool		lost;
 	bool		resync;			/* list again when the watch has ended */
 	uint64_t	begun_at;
 	uint64_t	saved_at;
 	uint64_t	delay;
-	char	   *seen;			/* the newest version of the watch */
+	char	   *seen;			/* the newest version that the watch has shown */
 	LoopTimer	timer;
 	LoopTimer	lines_timer;
 	struct Source *next;
@@ -132,7 +133,7 @@ begun(void *state, int status)
 		loop_timer_start(&source->lines_timer, 0, lines_read, source);
 }
 
-/* The transfer owns the arena from here on. */
+/* Starts a transfer, which uses the arena of the source until its end. */
 static void
 transfer(Source *source, const char *path, long timeout_ms, size_t limit,
 		 bool (*take) (void *state, int status, const char *bytes, size_t len),
@@ -331,7 +332,7 @@ list_begin(Source *source)
 	counts.lists++;
 	list_free(source);
 	source->resync = false;
-	/* No batch may have items of the kind while the kind is compared. */
+	/* While the kind is compared, no batch may wait that has items of the kind. */
 	if (!builder_flush())
 	{
 		source->step = STEP_FULL;
@@ -382,7 +383,7 @@ queue_one(Source *source, const JsonNode *wanted)
 	{
 		JsonNode   *object = source->page->u.array.items[wanted->u.integer];
 
-		/* A list of built-in types leaves these out. */
+		/* The items of a list of built-in types have no apiVersion and kind. */
 		json_set(arena, object, "apiVersion", json_new_cstring(arena, source->api_version));
 		json_set(arena, object, "kind", json_new_cstring(arena, source->name));
 		return builder_add("apply", object_key(source, arena, json_get(object, "metadata")), object, source->kind,
@@ -395,7 +396,7 @@ queue_wanted(Source *source)
 {
 	while (source->wanted_next < source->wanted->u.array.count)
 	{
-		/* sources_go_on() comes back here. */
+		/* If the queue is full, sources_go_on() calls this function again. */
 		if (!queue_one(source, source->wanted->u.array.items[source->wanted_next]))
 			return;
 		source->wanted_next++;
@@ -474,7 +475,7 @@ sweep(Source *source)
 
 	if (source->swept > 0 && source->swept >= source->key_count)
 	{
-		/* Once all differences are in the queue, the position is that of the list. */
+		/* All differences are in the queue: the position moves to the version of the list. */
 		if (!builder_move(source->kind, source->list_version))
 			return;
 		replace_text(&source->seen, source->list_version);

@@ -11,15 +11,15 @@
 #include "cluster/kubeapi.h"
 
 /*
- * Follows a kind such as policyreports.wgpolicyk8s.io/v1alpha2, whose objects are of kind name (PolicyReport), from its
- * position in the queue.
+ * Starts to follow a type, from its position in the queue.  kind: such as policyreports.wgpolicyk8s.io/v1alpha2.  name:
+ * the kind of its objects, such as PolicyReport.
  */
 extern void source_start(KubeApi *api, const char *kind, const char *name);
 
 /* Lists every kind again and compares it with the receiver. */
 extern void sources_resync(void);
 
-/* Continues work that waited for a stored batch or for room in the queue. */
+/* Continues work that waits for room in the queue, or until the batch with the number stored is stored. */
 extern void sources_go_on(uint64_t stored);
 
 typedef struct SourceCounts
