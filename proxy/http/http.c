@@ -54,6 +54,7 @@
 #define RELIEF_LOG_INTERVAL 5000	/* shortest time between log lines about cut clients */
 #define LINGER_TIMEOUT (5 * 1000)
 #define LEAST_DRAIN_TIME 500	/* shortest time that a shutdown leaves to the connections accepted last */
+#define SILENT_DRAIN_TIME (5 * 1000)	/* the same, while one of them has not sent a request yet */
 #define DRAIN_STEP 100			/* time between two checks whether the shutdown is complete */
 #define TRIM_INTERVAL (5 * 1000)
 
@@ -633,7 +634,16 @@ is_under_way(h2o_req_t *req, void *state)
 static bool
 is_drained(bool (*drained) (void))
 {
-	if (open_count > 0 || loop_now() - stopped_at < LEAST_DRAIN_TIME || !drained())
+	uint64_t	waited = loop_now() - stopped_at;
+
+	if (open_count > 0 || waited < LEAST_DRAIN_TIME || !drained())
+		return false;
+
+	/*
+	 * A client that is in its TLS handshake would find the connection reset, although the proxy has accepted it.
+	 * client-go takes a watch that was reset for one that ended at once, and lists again.
+	 */
+	if (http_clients_silent() > 0 && waited < SILENT_DRAIN_TIME)
 		return false;
 	return http_conf.http1.callbacks.foreach_request(&http_context, is_under_way, NULL) == 0 &&
 		http_conf.http2.callbacks.foreach_request(&http_context, is_under_way, NULL) == 0;

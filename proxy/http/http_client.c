@@ -45,6 +45,7 @@ typedef struct Share
 } Share;
 
 static Share shares[2];			/* the shares of strangers and of known clients */
+static size_t silent_count;		/* clients that have not sent a whole head yet */
 
 static ClientLink strangers = {&strangers, &strangers};
 static ClientLink holding = {&holding, &holding};
@@ -151,6 +152,7 @@ void
 http_client_open(HttpClient *client, int fd)
 {
 	client->fd = fd;
+	silent_count++;
 	append_client(&strangers, &client->strangers);
 	shares[false].clients++;
 	metrics_gauge_add(GAUGE_CONNECTIONS, 1);
@@ -162,6 +164,8 @@ http_client_open(HttpClient *client, int fd)
 void
 http_client_close(HttpClient *client)
 {
+	if (!client->asked)
+		silent_count--;
 	metrics_gauge_add(GAUGE_CONNECTIONS, -1);
 	if (client->ended)
 		return;
@@ -193,8 +197,19 @@ http_client_recognize(HttpClient *client)
 void
 http_client_asks(HttpClient *client)
 {
+	if (!client->asked)
+	{
+		client->asked = true;
+		silent_count--;
+	}
 	if (!client->known && !client->ended)
 		append_client(&strangers, &client->strangers);
+}
+
+size_t
+http_clients_silent(void)
+{
+	return silent_count;
 }
 
 /* Whether so many bytes fit beside the bytes of other clients.  When other clients hold none, a request always fits. */

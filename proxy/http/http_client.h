@@ -27,6 +27,7 @@ typedef struct HttpClient
 {
 	int			fd;
 	bool		known;
+	bool		asked;			/* has sent a whole head */
 	bool		ended;			/* its socket was shut down to make room */
 	size_t		held;			/* bytes held for unanswered requests */
 	uint64_t	held_since;		/* loop_now() */
@@ -46,6 +47,9 @@ extern bool http_client_recognize(HttpClient *client);
 
 /* Call when the client has sent a whole head. */
 extern void http_client_asks(HttpClient *client);
+
+/* How many clients have not sent a whole head yet. */
+extern size_t http_clients_silent(void);
 
 /*
  * Sets the number of bytes that a client holds for requests.  Returns false and changes nothing when other clients hold

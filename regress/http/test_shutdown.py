@@ -4,6 +4,7 @@ import http.client
 import json
 import signal
 import socket
+import subprocess
 import threading
 import time
 
@@ -150,6 +151,27 @@ def test_handshake_under_way(module_stack, ns):
         assert connection.getresponse().status in (201, 429)
         connection.close()
     assert proxy.process.wait(20) == 0
+
+
+def test_slow_handshake(module_stack, ns):
+    """
+    LC-01, W-04: clients that were accepted in time are answered, also when nothing else is under way and their
+    handshake takes a while: client-go takes a watch that was reset for a short one, and lists again.  One that stays
+    silent does not keep the proxy from ending.
+    """
+    proxy = module_stack.proxy(flags=["--shutdown-timeout=20s"])
+    late = [socket.create_connection(("127.0.0.1", proxy.port), 20) for _ in range(4)]
+    with socket.create_connection(("127.0.0.1", proxy.port), 20):
+        terminate(proxy)
+        until(lambda: refuses(proxy), 10, "the listeners to close")
+        # The clients are slow.
+        with pytest.raises(subprocess.TimeoutExpired):
+            proxy.process.wait(1)
+        for plain in late:
+            with plain, proxy.api().context.wrap_socket(plain, server_hostname="127.0.0.1") as tls:
+                tls.sendall(b"GET " + path_of(POLR, ns).encode() + b"?watch=true HTTP/1.1\r\nHost: x\r\n\r\n")
+                assert tls.recv(12) == b"HTTP/1.1 429"
+        assert proxy.process.wait(20) == 0
 
 
 def test_watches_end_little_by_little(module_stack, ns):
