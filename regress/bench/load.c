@@ -3,14 +3,13 @@
  * load.c
  *	  Load generator: HTTPS requests over kept-alive connections, with latencies.
  *
- * One thread for each connection; each sends the next request when it has read
- * the whole answer.  The result is one JSON object on standard output; rates
- * and latencies are of the answers that were hoped for, 201 to a POST and 200
- * to anything else, or the code of --also.  SIGTERM ends the measurement early.
+ * Each connection has a thread, which sends the next request when it has read
+ * the whole answer.  The result is one JSON object on standard output.  Rates
+ * and latencies count only the expected answers: 201 to a POST, 200 to other
+ * requests, or the code of --also.  SIGTERM ends the measurement early.
  *
- * A run of '@' in the path or in a body is replaced by the request's number,
- * padded with zeros to the length of the run, so that every request names an
- * object of its own.
+ * The number of the request, padded with zeros, replaces a run of '@' in the
+ * path or in a body, so that every request names another object.
  *
  *-------------------------------------------------------------------------
  */
@@ -36,7 +35,7 @@
 #define READ_SIZE (256 * 1024)
 #define MAX_HEAD (64 * 1024)
 
-/* What is asked for; set before the threads start. */
+/* The options; set before the threads start. */
 static int	port;
 static const char *ca_file;
 static const char *certificate_file;
@@ -50,7 +49,7 @@ static const char *output_file;
 static int	connections = 1;
 static long max_requests = 0;	/* 0: until the time is over */
 static double max_seconds = 10;
-static double rate = 0;			/* requests a second over all connections; 0: as fast as they go */
+static double rate = 0;			/* requests a second over all connections; 0: without a limit */
 static unsigned long first_number = 1;
 
 static char **bodies;
@@ -68,13 +67,13 @@ typedef struct Worker
 	SSL		   *tls;
 	char	   *buffer;
 	size_t		filled;			/* bytes in buffer */
-	size_t		used;			/* of which were looked at */
+	size_t		used;			/* bytes in buffer that were read */
 	double	   *latencies;
 	size_t		latency_count;
 	size_t		latency_capacity;
 	unsigned long bytes;		/* of bodies */
 	unsigned long ok;			/* answers with the wanted code */
-	unsigned long codes[6];		/* others by their first digit; 0: none */
+	unsigned long codes[6];		/* number of other answers by the first digit of their code */
 	int			last_code;
 	bool		close_after;
 	FILE	   *output;
@@ -212,7 +211,7 @@ fill(Worker *worker)
 	return true;
 }
 
-/* A line without its end, cut at the size of line. */
+/* Reads a line without its end, cut at size. */
 static bool
 read_line(Worker *worker, char *line, size_t size)
 {
@@ -305,7 +304,7 @@ note_latency(Worker *worker, double seconds)
 	worker->latencies[worker->latency_count++] = seconds;
 }
 
-/* Waits until the request's turn when there is a rate. */
+/* When there is a rate, waits until the time of the request. */
 static void
 keep_to_rate(unsigned long index)
 {

@@ -1,17 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * watchers.c
- *	  Many watches at once, a writer beside them, and what reaches whom when.
+ *	  Many watches at once and a writer, and how old events are when they reach watchers.
  *
  *	  watchers --ports=8443,8444 --ca=... --certificate=... --key=... --watchers=1000 --writes=2000 --rate=100
  *		[--namespaces=50] [--accept=...] [--slow=N] [--version=V] PATH
  *
  * PATH is a namespaced collection with %s for the namespace.  With --namespaces=N watcher i follows namespace
- * "watch-(i mod N)" and write w goes to namespace "watch-(w mod N)"; without it all watch all namespaces (PATH
- * without its namespace part).  Each write carries the time at which it was sent, so that a watcher knows how old the
- * event is that reaches it: latencies include the write itself.  --slow watchers of them read nothing until the end:
- * nobody else may notice.  With --version the watches begin after that version of a list, as every server understands
- * it; without it they ask for no initial events.
+ * "watch-(i mod N)" and write w goes to namespace "watch-(w mod N)"; without it all watchers watch all namespaces (PATH
+ * without its namespace part).  Each write has the time at which it was sent, so that a watcher knows the age of its
+ * event: latencies include the write itself.  --slow: so many of the watchers read nothing until the end; that must not
+ * delay the others.  With --version the watches begin after that version of a list, as every server understands it;
+ * without it they ask for no initial events.
  *
  * The watches are opened one after the other over the ports in turn, then all are read by one thread.  With --writes=0
  * they stay idle: the program says "ready" and ends when its standard input does.  The result is one JSON object.
@@ -43,12 +43,12 @@
 #define READ_SIZE (64 * 1024)
 #define MAX_PORTS 8
 #define MARK "bench/sent\":\""
-#define DIGITS 20				/* of a time in nanoseconds, padded */
+#define DIGITS 20				/* digits of a time in nanoseconds, padded */
 
-/* After the last write: so long may its event be on the way. Seconds. */
+/* Seconds after the last write within which its event must arrive. */
 #define PATIENCE 20
 
-/* What is asked for; set before anything starts. */
+/* The options; set before anything starts. */
 static int	ports[MAX_PORTS];
 static int	port_count;
 static const char *ca_file;
@@ -59,7 +59,7 @@ static const char *accept_header = "application/json";
 static const char *list_version;
 static int	watcher_count = 100;
 static int	slow_count;
-static int	namespaces;			/* 0: all are watched by everybody */
+static int	namespaces;			/* 0: every watcher watches all namespaces */
 static long write_count;
 static double rate = 100;
 static SSL_CTX *tls_context;
@@ -80,7 +80,7 @@ typedef struct Watcher
 	size_t		chunk_left;
 	char		line[256];		/* of the head or of a chunk's size */
 	size_t		line_len;
-	char		tail[sizeof(MARK) + DIGITS];	/* the end of what was looked at: a mark may be cut */
+	char		tail[sizeof(MARK) + DIGITS];	/* the last bytes that were searched: a mark may be cut */
 	size_t		tail_len;
 	long		events;
 	bool		ended;
@@ -145,7 +145,7 @@ send_all(SSL *tls, const char *bytes, size_t len)
 	}
 }
 
-/* The collection's path: of one namespace, or of all. */
+/* Writes the path of the collection: of one namespace, or of all. */
 static void
 collection(char *text, size_t size, int namespace_number)
 {
@@ -162,7 +162,7 @@ collection(char *text, size_t size, int namespace_number)
  * The writer
  */
 
-/* The status of an answer whose body is of no interest; the connection stays usable. */
+/* Reads a whole answer and returns its status; the connection stays usable. */
 static int
 read_answer(SSL *tls)
 {
@@ -245,7 +245,7 @@ note_latency(int64_t sent)
 	latencies[latency_count++] = (now() - sent) / 1e6;
 }
 
-/* Looks for marks in the bytes of a chunk, with what was left of those before. */
+/* Searches marks in the bytes of a chunk, together with the last bytes of the previous chunk. */
 static void
 look(Watcher *watcher, const char *bytes, size_t len)
 {
@@ -262,7 +262,7 @@ look(Watcher *watcher, const char *bytes, size_t len)
 
 		if (mark == NULL || (size_t) (text + total - mark) < sizeof(MARK) - 1 + DIGITS)
 		{
-			/* A mark that is not whole stays, and else as many bytes as may be the beginning of one. */
+			/* Keep an incomplete mark; without one, as many bytes as may be the beginning of a mark. */
 			size_t		keep = mark != NULL ? (size_t) (text + total - mark) : sizeof(MARK) - 2;
 
 			if (keep > left)
@@ -376,7 +376,7 @@ open_watches(int poll)
 	}
 }
 
-/* How many events a watcher is to see when so many were written. */
+/* Returns how many events a watcher must see after so many writes. */
 static long
 expected_events(int watcher, long writes)
 {

@@ -6,7 +6,7 @@ When it is ready, one line of JSON says where: {"address": host and port, "pki":
 
     query SQL        answers {"rows": text}
     hold             batches of the token's sender wait from now on
-    release          they go on
+    release          these batches go on
     kill             ends kube-reports-grpc by SIGKILL and starts it again on its port
 """
 
@@ -37,7 +37,7 @@ def certificates(pki):
 
 
 class GrpcStack:
-    """The database, the port, and a connection that holds batches up."""
+    """The database, the gRPC port, and a connection whose lock makes batches wait."""
 
     def __init__(self):
         self.stack = Stack()
@@ -50,7 +50,7 @@ class GrpcStack:
         psql = self.stack.database.psql
         psql("SELECT kube_reports.grant_ingest('kube_reports_proxy')")
         if VARIANT == "sql":
-            # Its upkeep makes results of what has come.
+            # The upkeep of the proxy makes results of the stored batches.
             self.stack.proxy()
         cluster, certified = str(uuid.uuid4()), str(uuid.uuid4())
         token = psql(f"SELECT kube_reports.add_sender('{cluster}', 'go-token', cluster_name => 'go')")

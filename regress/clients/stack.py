@@ -2,10 +2,8 @@
 """A throw-away stack for clients written in other languages: a database and two proxies of one cluster.
 
 When both proxies are ready, one line of JSON says where they are: {"ports": [...], "pki": directory, "kubeconfig":
-file}; pki holds
-ca.crt and the administrator's admin.crt and admin.key, kubeconfig leads to the first proxy.  Then each line of standard
-input is
-one command, answered by one line of JSON, {} or {"error": text}:
+file}; pki has ca.crt and the administrator's admin.crt and admin.key, kubeconfig leads to the first proxy.
+Then each line of standard input is one command, answered by one line of JSON, {} or {"error": text}:
 
     restart N        ends proxy N (0 or 1) by SIGTERM and starts it again on its port
     compact          forgets the change log up to now
@@ -26,10 +24,10 @@ from conftest import Stack  # noqa: E402
 
 
 def compact(stack):
-    """Whatever a client knows of is too old from now on."""
+    """Compacts the change log: every version that a client knows is too old afterwards."""
     now = stack.database.psql("SELECT clock_timestamp()")
     stack.database.psql("SELECT kube_reports.set_setting('log_retention', '0 seconds')")
-    # A proxy may be at it, and then this call does nothing.
+    # While a proxy compacts the log, this call does nothing.
     until(lambda: stack.database.psql("SELECT kube_reports_internal.compact(); SELECT count(*) FROM "
                                       "kube_reports_internal.change WHERE at <= :'now'",
                                       now=now).split()[-1] == "0", 20, "the end of the compaction")
@@ -47,8 +45,8 @@ def obey(stack, proxies, line):
 
 
 def serve(begin, obey, end):
-    """Tells where the stack is, then obeys each line of standard input; ends what was begun, also half."""
-    # An interrupt from the terminal reaches the client as well, which ends this standard input.
+    """Prints where the stack is, executes each line of standard input; ends the stack, also one begun in part."""
+    # An interrupt from the terminal also reaches the client, which closes the standard input of this program.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     try:
@@ -56,7 +54,7 @@ def serve(begin, obey, end):
         for line in sys.stdin:
             try:
                 answer = obey(line) or {}
-            except Exception as error:  # the client that asked fails with it
+            except Exception as error:  # reported to the client, whose test fails
                 answer = {"error": repr(error)}
             print(json.dumps(answer), flush=True)
     finally:

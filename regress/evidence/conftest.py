@@ -1,4 +1,4 @@
-"""What regress/http makes stacks of.  Modules there import it from here: both modules have the same name."""
+"""The fixtures of regress/http.  Modules there import conftest, which is this module here: both have the same name."""
 
 import importlib.util
 import pathlib

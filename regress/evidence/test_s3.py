@@ -105,7 +105,7 @@ def big_file(path, size):
 
 
 def test_small_files(evidence, bucket):
-    """One PUT; a file that is replaced is removed; rotation removes files, too"""
+    """One PUT stores a small file; a replaced file is removed; rotation removes files"""
     cluster, token = evidence.add("small")
     for index in (1, 2, 3, 4):
         assert evidence.put(f"scan/{index}/a", b"<%d/>" % index + ARF, token).code == 201
@@ -118,7 +118,7 @@ def test_small_files(evidence, bucket):
 
 
 def test_large_files(evidence, bucket, tmp_path):
-    """100 MB in parts, by length and chunked, in the memory of a part"""
+    """100 MB are stored in parts, with a length and chunked; the process holds one part in memory"""
     cluster, token = evidence.add("large")
     digest = big_file(tmp_path / "arf", 100 * MB)
     evidence.reset_peak()
@@ -135,7 +135,7 @@ def test_large_files(evidence, bucket, tmp_path):
 
 
 def test_cut_transfers(evidence, bucket):
-    """Nothing of an upload stays that was cut, before its first part and after it"""
+    """An upload that is cut leaves nothing in the bucket, before its first part and after it"""
     cluster, token = evidence.add("cut")
     for size in (100, 12 * MB):
         connection = evidence.connect()
@@ -147,7 +147,7 @@ def test_cut_transfers(evidence, bucket):
 
 
 def test_wrong_signature(module_stack, bucket):
-    """The server refuses it: 503, nothing is announced"""
+    """When the server refuses the signature, the answer is 503, and no file is announced"""
     own = process(module_stack, bucket, "kube-reports:another-secret")
     try:
         cluster, token = own.add("wrong")
@@ -162,7 +162,7 @@ def test_wrong_signature(module_stack, bucket):
 
 
 def test_killed(module_stack, evidence, bucket):
-    """kill -9 between two parts: another process removes what is left of the upload"""
+    """After kill -9 between two parts, another process removes the parts of the upload"""
     own = process(module_stack, bucket)
     cluster, token = own.add("killed")
     connection = own.connect()

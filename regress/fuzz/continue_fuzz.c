@@ -78,7 +78,7 @@ check_names(Arena *arena, JsonText namespace_name, JsonText name)
 	check(!read_token(arena, (JsonText) {made, strlen(made)}, false, "", &options));
 }
 
-/* Writes text as base64url, so that mutations of a corpus reach what is in a token. */
+/* Writes text as base64url, so that mutations of a corpus reach the contents of a token. */
 static JsonText
 encode(Arena *arena, const char *bytes, size_t size)
 {

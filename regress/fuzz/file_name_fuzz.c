@@ -3,8 +3,8 @@
  * file_name_fuzz.c
  *	  Fuzz target: names of files of evidence.
  *
- * The first byte says whether the path may name a cluster.  What is accepted
- * is the path again when its parts are put together.
+ * The first byte says whether the path may name a cluster.  The parts of an
+ * accepted path, joined, are the path.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * fuzz.h
- *	  Common to every fuzz target: its entry point, and a check that aborts.
+ *	  For every fuzz target: its entry point, and a check that aborts.
  *
  * libFuzzer calls the target, or replay.c calls it for files.
  *

@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * kube_json_fuzz.c
- *	  Fuzz target: what kube-apiserver answers, and the texts that the proxy sends.
+ *	  Fuzz target: answers of kube-apiserver, and the texts that the proxy sends.
  *
- * The input is an answer.  Whatever the engine reads as a document in UTF-8,
- * jansson reads, too, but for lone surrogates; what was read is written and
- * read again as the same value.  An APIService gives patches with its version.
- * As a text of any bytes, the input becomes a string.
+ * The input is an answer.  jansson reads every document in UTF-8 that the engine
+ * reads, except for lone surrogates; the value is written, and read again as the
+ * same value.  Patches of an APIService have its version.  The input is also
+ * taken as a text of any bytes, which becomes a string.
  *
  *-------------------------------------------------------------------------
  */

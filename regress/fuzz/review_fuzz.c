@@ -11,9 +11,9 @@
  *	r N CODE BODY	call N is answered; code 0: kube-apiserver was not reachable
  *	t N			N milliseconds pass
  *
- * Every waiter is answered once, unless it gave up; equal reviews share a
- * call; the cache and the calls under way stay within their bounds; a user is
- * only ever taken from an answer with authenticated: true.
+ * Every waiter is answered once, unless it gave up; equal reviews share a call;
+ * the cache and the calls in progress stay within their limits; only an answer
+ * with authenticated: true gives a user.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,7 +1,7 @@
 """Checks the records of a run against the shadow log.
 
-Every function of CHECKS is one promise of docs/architecture/store.md ("What is promised", I1 to I11); it yields what
-breaks it.
+Every function of CHECKS is one promise of docs/architecture/store.md ("What is promised", I1 to I11); it yields a text
+for each violation.
 """
 
 import bisect
@@ -15,7 +15,7 @@ TICK = 1000
 # How long the log of a run is kept, in nanoseconds.
 RETENTION = 1_500_000_000
 
-# A restored database, whose floors are seen at once, has clients by then.
+# By this time a restored database, whose floors are visible at once, has clients.
 SETTLED = 2_000_000_000
 
 
@@ -25,7 +25,7 @@ def sorted_key(key):
 
 
 def last_version(watch):
-    """The newest version that a stream has told, or began with."""
+    """Returns the newest version that a stream has sent, or with which it began."""
     return max([watch["resumed"], *(event[1] for event in watch["events"][-1:]),
                 *(version for _, version in watch["bookmarks"])])
 
@@ -33,15 +33,15 @@ def last_version(watch):
 class Run:
     def __init__(self, records, histories, standby_reads=False):
         self.histories = histories
-        # A standby that lags still has what the primary has let go.
+        # A standby that lags still has rows that the primary has compacted.
         self.floors_lag = standby_reads
         self.writes, self.watches, self.lists, self.gets = [], [], [], []
         places = {"write": self.writes, "watch": self.watches, "list": self.lists, "get": self.gets}
         for record in records:
             if record["what"] in places:
                 places[record["what"]].append(record)
-        # A floor holds for everybody when its transaction has committed, which may be long after it was set: from when
-        # somebody saw it.
+        # A floor is valid for all readers when its transaction has committed, which may be long after it was set.
+        # So it counts from the time when a reader saw it.
         self.seen_floors = defaultdict(list)
         for record in records:
             if record["what"] == "floors":
@@ -49,15 +49,15 @@ class Run:
                     self.seen_floors[lane].append((record["ended"], floor))
         self.known = self.answered(self.writes + self.lists, self.watches)
         # A standby may show a commit a moment before the primary does: it replays the record while the primary's
-        # session has not yet ended its transaction (docs/howto.md).  A read at the primary is held against what the
-        # primary has answered.
+        # session has not yet ended its transaction (docs/howto.md).  So a read at the primary is compared only with
+        # answers of the primary.
         self.known_at_primary = self.known
         if standby_reads:
             recent = [listed for listed in self.lists if listed["match"] == "recent"]
             self.known_at_primary = self.answered(self.writes + recent, [])
 
     def answered(self, requests, watches):
-        """When something with a version was answered: the newest version at that time, lane by lane."""
+        """Returns the times of answers with a version, and the newest version at each time, lane by lane."""
         known = {}
         for lane in self.histories:
             seen = sorted((record["ended"], record["version"]) for record in requests
@@ -74,13 +74,13 @@ class Run:
         return known
 
     def known_before(self, lane, time, known=None):
-        """The newest version of the lane that anybody had been answered before a time."""
+        """Returns the newest version of the lane in any answer before a time."""
         times, newest = (known or self.known)[lane]
         place = bisect.bisect_left(times, time)
         return newest[place - 1] if place else 0
 
     def floor_range(self, lane, begun, ended):
-        """The lowest and the highest floor that a request of that time may have met."""
+        """Returns the lowest and the highest floor that a request between these times may have met."""
         floors = self.histories[lane].floors
         if not floors:
             return None, None
@@ -95,7 +95,7 @@ class Run:
 
 
 def one_log(run):
-    """I1, I4: versions are unique and grow, and the log's old states are those that were replaced."""
+    """I1, I4: versions are unique and grow, and the old state in a change is the state that it replaced."""
     for lane, history in run.histories.items():
         if len(set(history.versions)) != len(history.versions):
             yield f"{lane}: a version was given twice"
@@ -120,7 +120,7 @@ def one_log(run):
 
 def restores(run):
     """
-    I10, I9: after a restore every version is above every one that was given, and every older one is below the floor.
+    I10, I9: after a restore every new version is above all earlier versions, and these are below the floor.
     """
     for lane, history in run.histories.items():
         if history.versions != sorted(history.versions):
@@ -135,7 +135,7 @@ def restores(run):
 
 
 def answers_are_logged(run):
-    """I3, I4: what was answered is in the log with its version; what was refused or rolled back is not."""
+    """I3, I4: an answered write is in the log with its version; a refused or rolled back write is not in the log."""
     nonces = {lane: {change.nonce: change for change in history.changes if change.operation != "D"}
               for lane, history in run.histories.items()}
     deletions = {lane: defaultdict(int) for lane in run.histories}
@@ -164,7 +164,7 @@ def answers_are_logged(run):
 
 
 def real_time(run):
-    """I11, I10: what was answered before something else was asked has the smaller version."""
+    """I11, I10: a write that was answered before another one was sent has the smaller version."""
     for write in run.writes:
         if write["outcome"] == "ok" and write["version"]:
             before = run.known_before(write["lane"], write["begun"])
@@ -203,7 +203,8 @@ def swaps(run):
 
 def existence(run):
     """
-    I11: a create is refused only where something is, what needs an object only where nothing is; what was done fits.
+    I11: a create is refused only when the object exists, and other writes only when it does not; successful writes fit
+    the state before them.
     """
     operations = {"create": "A", "replace": "M", "swap": "M", "patch": "M", "jsonpatch": "M",
                   "sql insert": "A", "sql update": "M",
@@ -239,14 +240,14 @@ def expected_events(history, namespace, selector, after, upto):
 
 
 def shown(history, namespace, selector, version):
-    """What a list at a version shows, in order: (version, key, nonce)."""
+    """Returns the items of a list at a version, in order: (version, key, nonce)."""
     found = [(change.shown, key, change.nonce) for key, change in history.state(version).items()
              if (namespace is None or key.startswith(namespace + "/")) and matches(selector, change.labels)]
     return sorted(found, key=lambda item: sorted_key(item[1]))
 
 
 def streams(run):
-    """I5, I6: exactly the events that concern the watch, in order, and bookmarks only behind them."""
+    """I5, I6: a watch gets exactly the events that concern it, in order, and bookmarks only after them."""
     for watch in run.watches:
         if watch["code"] != 200 or not watch["started"]:
             continue
@@ -281,7 +282,8 @@ def streams(run):
 
 def lists(run):
     """
-    I7, I8: a list, whole or in pages, is the state at its version; a recent one is not older than what was answered.
+    I7, I8: a list, whole or in pages, is the state at its version; a list without a version is not older than earlier
+    answers.
     """
     for listed in run.lists:
         where = (f"{listed['lane']} {listed['namespace']} [{listed['selector']}] {listed['match']} at "
@@ -307,7 +309,7 @@ def lists(run):
 
 
 def gets(run):
-    """I11: a get sees at least what had been answered when it was asked."""
+    """I11: a get shows at least the state that had been answered when the get was sent."""
     for got in run.gets:
         if got["code"] not in (200, 404):
             continue
@@ -320,7 +322,7 @@ def gets(run):
                 yield f"{got['lane']} {got['key']}: got {version}, which is not in the log"
                 continue
             of_key = history.of_key[key]
-            # It was so at some time after that: nothing had followed it, or a restore brought it back.
+            # The object had this state at some later time: no change had followed, or a restore brought the state back.
             if not any(state.shown == version and (n + 1 == len(of_key) or of_key[n + 1].version > before)
                        for n, state in enumerate(of_key)):
                 yield (f"{got['lane']} {got['key']}: got {version}, which was over at {before}, and that had been "
@@ -331,12 +333,12 @@ def gets(run):
 
 
 def refused_as_expired(watch):
-    """A version that is too old is told by an ERROR event that comes first."""
+    """Whether the first event of a watch is an ERROR that says that its version is too old."""
     return watch["end"] == "error 410" and not (watch["initial"] or watch["events"] or watch["bookmarks"])
 
 
 def expiry(run):
-    """I9: 410 only below the floor, and always there."""
+    """I9: requests below the floor get 410, and no other requests."""
     for request in run.watches + run.lists:
         if request["what"] == "watch":
             begun = request["begun"]
@@ -344,7 +346,7 @@ def expiry(run):
             gone = refused_as_expired(request)
             served = request["code"] == 200 and not gone
         else:
-            # A page that is continued asks for the version of the first one.
+            # A further page asks for the version of the first page.
             begun = request["page_begun"]
             asked = request["version"] or (request["asked"] if request["match"] == "Exact" else None)
             gone, served = request["outcome"] == "refused" and request["code"] == 410, request["outcome"] == "whole"
@@ -386,7 +388,7 @@ CHECKS = (one_log, restores, answers_are_logged, real_time, swaps, existence, st
 
 
 def counts(run):
-    """How hard the run was: what a gentle run has too little of."""
+    """Returns the numbers of events that a run must have enough of."""
     return {
         "events": sum(len(history.changes) for history in run.histories.values()),
         "writes": len(run.writes),
@@ -396,7 +398,7 @@ def counts(run):
         "delivered": sum(len(watch["events"]) for watch in run.watches),
         "resumes": sum(watch["code"] == 200 and not watch["initial_events"] and not refused_as_expired(watch)
                        for watch in run.watches),
-        # Besides those that end initial events.
+        # Without the bookmarks that end initial events.
         "bookmarks": sum(len(watch["bookmarks"]) - (watch["initial_events"] and watch["started"])
                          for watch in run.watches),
         "lists": sum(listed["outcome"] == "whole" for listed in run.lists),
@@ -405,7 +407,7 @@ def counts(run):
 
 
 def check(records, histories, standby_reads=False, most=5):
-    """(counts, {check: [complaints]}); of each check at most so many complaints."""
+    """Returns (counts, {check: [complaints]}), with at most so many complaints of each check."""
     run = Run(records, histories, standby_reads)
     complaints = {}
     for one in CHECKS:
@@ -416,7 +418,7 @@ def check(records, histories, standby_reads=False, most=5):
                 break
         if found:
             complaints[one.__name__] = found
-        # A log that contradicts itself says nothing about what clients should have seen.
+        # When the log contradicts itself, it does not tell which answers clients should have got.
         if one is one_log and found:
             break
     return counts(run), complaints

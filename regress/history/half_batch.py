@@ -1,4 +1,4 @@
-"""Clients of PostgreSQL's own protocol that send a batch as a proxy's worker does, and die before it is over."""
+"""Clients of PostgreSQL's protocol that send a batch as a worker of the proxy does, and die before its end."""
 
 import json
 import socket
@@ -24,7 +24,7 @@ def array(element_type, values):
 
 
 class Session:
-    """A connection in the middle of the extended protocol."""
+    """A connection that uses the extended protocol."""
 
     def __init__(self, directory, user, database):
         self.socket = socket.socket(socket.AF_UNIX)

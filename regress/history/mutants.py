@@ -1,7 +1,7 @@
-"""Ways to break the scheme: each is a change of the test's own database, and the checker must find it.
+"""Mutants: each changes functions of the test's database so that they break a promise, and the checker must find that.
 
-Functions are taken as the database has them and changed at one place: a mutant whose place is gone fails, it does not
-pass.
+A mutant replaces a piece of text in a function of the database.  If the function no longer has that text, the mutant
+fails.
 """
 
 import re
@@ -10,7 +10,7 @@ from conftest import VARIANT
 
 
 def replace(database, function, *pairs, name="kube_reports"):
-    """Redefines a function of the database of that name with pieces of its text replaced, wherever its lines break."""
+    """Redefines a function with pieces of its text replaced; line breaks in the text do not matter."""
     text = database.psql(f"SELECT pg_get_functiondef('{function}'::regprocedure)", database=name)
     for old, new in pairs:
         place = r"\s+".join(re.escape(word) for word in old.split())
@@ -26,7 +26,7 @@ GUARD = ("IF first_version <= newest THEN", "IF false THEN")
 API_LIST = "kube_reports_internal.api_list(uuid, text, text, kube_reports_internal.caller)"
 API_CHANGES = "kube_reports_internal.api_changes(uuid, integer, bigint, text[], integer, kube_reports_internal.caller)"
 if VARIANT == "sql":
-    # A proxy reads rows there.
+    # A list of the proxy reads its rows in this function.
     API_LIST = ("kube_reports_internal.api_read_list(uuid, text, text, text, text, boolean, text, text[], text, text, "
                 "bigint, bigint, bigint, boolean, boolean, text, text, bigint, text, kube_reports_internal.caller)")
     API_CHANGES = ("kube_reports_internal.api_read_changes(uuid, integer, bigint, boolean, integer, "
@@ -41,7 +41,7 @@ def no_lane_lock(database):
 
 def released_before_visible(database):
     replace(database, BATCH,
-            # A batch that failed has kept the session's lock.
+            # A failed batch has kept the lock of the session.
             ("PERFORM kube_reports_internal.lock_lane(commit_decided.lane);",
              "PERFORM pg_advisory_unlock_all(); PERFORM pg_advisory_lock(kube_reports_internal.lock_class(), "
              "commit_decided.lane);"),
@@ -61,7 +61,7 @@ def lock_after_nextval(database):
 
 
 def snapshot_before_lock(database):
-    """The lock is taken by the statement that decides: what it reads is older than the lock."""
+    """The statement that decides takes the lock, so its snapshot is older than the lock."""
     source = ("ROWS FROM (unnest(requests), unnest(bodies), unnest(definitions), unnest(bases), unnest(times), "
               "unnest(namespace_uids), unnest(outcomes))")
     replace(database, BATCH,
@@ -70,7 +70,7 @@ def snapshot_before_lock(database):
              "WITH locked AS MATERIALIZED (SELECT kube_reports_internal.lock_lane(commit_decided.lane)), "
              "item AS MATERIALIZED ("),
             ("FROM " + source, "FROM locked, " + source),
-            # Somebody shall always be waiting.
+            # A writer must always wait for the lock.
             ("PERFORM set_config('kube_reports_internal.api_write', '', true);",
              "PERFORM set_config('kube_reports_internal.api_write', '', true); PERFORM pg_sleep(0.01);"))
 
@@ -98,14 +98,14 @@ def glued_cursor(database):
 
 
 def silent_compaction(database):
-    """Rows go, the floor stays: nobody is told."""
+    """Compaction deletes rows and does not raise the floor, so no client is told."""
     replace(database, "kube_reports_internal.compact(integer)",
             ("UPDATE kube_reports_internal.lane l SET floor = greatest(l.floor, this.new_floor) "
              "WHERE l.id = this.lane;", ""))
 
 
 def hasty_compaction(database):
-    """Changes go although they are younger than the retention."""
+    """Compaction deletes changes that are younger than the retention."""
     replace(database, "kube_reports_internal.compact(integer)",
             ("clock_timestamp() - kube_reports.setting('log_retention')::interval",
                                                         "clock_timestamp() - interval '1 second'"))
@@ -113,8 +113,8 @@ def hasty_compaction(database):
 
 def truncating_compaction(database):
     """
-    The log is emptied and filled again with what stays: whoever reads with an older snapshot finds nothing, under the
-    floor that was.
+    Compaction truncates the log and inserts the remaining rows again.  A reader with an older snapshot finds no rows,
+    and sees the old floor.
     """
     replace(database, "kube_reports_internal.compact(integer)",
             ("DELETE FROM kube_reports_internal.change c WHERE c.lane = this.lane AND c.version > this.floor AND "
@@ -132,13 +132,13 @@ def truncating_compaction(database):
 
 
 def unfounded_end(database):
-    """Streams are told now and then that their position is gone."""
+    """Streams are sometimes told that the log no longer has their position, although it has."""
     replace(database, API_CHANGES,
             ("IF NOT FOUND OR", "IF NOT FOUND OR random() < 0.1 OR"))
 
 
 def eager_position(database):
-    """The newest version is the sequence's, not the log's: readers run ahead of what is visible."""
+    """Readers take the value of the sequence for the newest version, although that change may not be visible yet."""
     replace(database, "kube_reports_internal.api_poll(uuid, integer[], kube_reports_internal.caller)",
             ("coalesce(c.version, a.floor, 0)",
              "coalesce((SELECT last_value FROM kube_reports_internal.version_seq), c.version)"))
@@ -148,7 +148,7 @@ def eager_position(database):
 
 
 def forgotten_old_state(database):
-    """A modification is logged without the state that it replaced being that of its version."""
+    """A modification is logged with an old state that is not the state that it replaced."""
     replace(database, BATCH, ("n.namespace, n.name, written_at, coalesce(n.actor, session_user), n.old_version, "
                               "n.old_metadata",
                               "n.namespace, n.name, written_at, coalesce(n.actor, session_user), n.old_version, "
@@ -156,21 +156,21 @@ def forgotten_old_state(database):
 
 
 def quiet_restore(database, name):
-    """Versions go on from where the dump was, as if nothing had been given since; nobody is told."""
+    """After a restore, versions continue from the dump, and no floor is raised."""
     replace(database, "kube_reports.after_restore(boolean)",
             ("RETURN kube_reports.new_incarnation(true);", "RETURN 0;"), name=name)
 
 
 def slow_compaction(database):
-    """A floor is set long before it is visible: whoever is served meanwhile is served rightly."""
+    """A floor is set long before it is visible: readers that are served meanwhile are served correctly."""
     replace(database, "kube_reports_internal.compact(integer)",
             ("RETURN more;", "PERFORM pg_sleep(5);\n\tRETURN more;"))
 
 
-# What changes the time alone: nothing is to be found.
+# Mutants that only change times: the checker must find nothing.
 HARMLESS = {"slow-compaction": slow_compaction}
 
-# What breaks databases that are restored in the run.
+# Mutants of databases that are restored during the run.
 RESTORE_MUTANTS = {"quiet-restore": quiet_restore}
 
 MUTANTS = {mutant.__name__.replace("_", "-"): mutant for mutant in (

@@ -1,6 +1,6 @@
 """
-What goes wrong meanwhile.  Every function does its harm, undoes it and returns when the store answers again; False: it
-did none.
+Faults during a run.  Every function causes a fault, repairs it, and returns when the store answers again.  It returns
+False when it could not cause the fault.
 """
 
 import http.client
@@ -41,7 +41,7 @@ class Nemesis:
         self.done = {}
 
     def run(self, names, pause):
-        """One misfortune after another, in turn, until the run is over."""
+        """Causes one fault after the other until the run is over."""
         names = list(names)
         while names and not self.stop.wait(pause):
             name = names[sum(self.done.values()) % len(names)]
@@ -49,7 +49,7 @@ class Nemesis:
                 self.done[name] = self.done.get(name, 0) + 1
 
     def missing(self, names):
-        """Those that have not come yet."""
+        """Returns the names of the faults that did not occur yet."""
         return [name for name in names if name not in self.done]
 
     def answers(self, seconds=60):
@@ -64,7 +64,7 @@ class Nemesis:
 
     @staticmethod
     def write_nothing(proxy, lane):
-        """A write that goes all the way to the store and leaves no trace in the run's records."""
+        """Sends a write that the store executes, and that does not appear in the records of the run."""
         return proxy.api().post(path_of(lane, "ns-2"), document(lane, "ns-2", "nothing", 0, {}),
                                 seconds=20, dryRun="All")
 
@@ -99,7 +99,7 @@ class Nemesis:
         self.stack.database.kill()
 
         def started():
-            # Backends that have not noticed yet keep the shared memory.
+            # Backends that have not noticed the end of the server keep the shared memory.
             try:
                 self.stack.database.start(*self.stack.settings)
                 return True
@@ -114,15 +114,15 @@ class Nemesis:
         self.answers()
 
     def fail_over(self):
-        """The primary dies for good, a standby that has everything is promoted."""
+        """The primary is destroyed, and a standby that has all its commits is promoted."""
         database, standby = self.stack.database, self.stack.spare
         standby.follow(database, *self.stack.settings)
         database.psql("ALTER SYSTEM SET synchronous_standby_names = '*'; SELECT pg_reload_conf()", user="postgres")
         until(lambda: database.psql("SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'",
                                     user="postgres") == "1",
               30, "the standby to be synchronous")
-        # From here on nothing is answered that the standby does not have; a commit of our own waits for what came
-        # before.
+        # From here on the primary answers only when the standby has the commit.  A commit of this test waits until the
+        # standby has all earlier commits.
         database.psql("CREATE TABLE IF NOT EXISTS shadow.foreign_table (n int); INSERT INTO shadow.foreign_table "
                       "VALUES (1)")
         self.stop.wait(1)
@@ -132,13 +132,13 @@ class Nemesis:
         self.answers()
 
     def point_in_time(self):
-        """The server dies for good; a base backup taken under load, and the log written since, take its place."""
+        """The server is destroyed, and restored from a base backup taken under load and the archived WAL."""
         database, spare = self.stack.database, self.stack.spare
         database.psql("ALTER SYSTEM SET wal_keep_size = '2GB'", user="postgres")
         database.psql("SELECT pg_reload_conf()", user="postgres")
         spare.copy(database, "-X", "none")
         self.stop.wait(1)
-        # An archive that has everything: nothing that was answered is lost, and the checker may know of one life only.
+        # The archive has all WAL, so no answered write is lost: for the checker, the database is the same as before.
         archive = f"{database.directory}/data/pg_wal"
         database.kill()
         spare.recover(f"restore_command = 'cp {archive}/%f %p'", *self.stack.settings)
@@ -163,26 +163,26 @@ class Nemesis:
         self.answers()
 
     def stopped_writer(self):
-        """A backend hangs while it holds a lane's lock: readers do not notice, other writers are told to come again."""
+        """A backend hangs while it holds a lane's lock: readers continue, and other writers are told to try again."""
         pid = self.signal_writer(signal.SIGSTOP)
         if pid is None:
             return False
         try:
-            # It may have gone on before the signal came.
+            # The backend may have ended its transaction before the signal arrived.
             lanes = self.stack.database.psql("SELECT shadow.lane_name(l.objid::int) FROM pg_locks l WHERE l.pid = "
                                              f"{pid} AND {LANE_LOCK} AND l.granted",
                                              timeout=20).split()
             for proxy in self.proxies:
                 assert proxy.api().get(path_of(POLR), limit="1").code == 200, "a stopped writer stops readers"
                 for lane in lanes:
-                    # What stores nothing would wait for nobody.
+                    # A write that stores nothing would not wait for the lock.
                     answer = proxy.api().post(path_of(lane, "ns-2"),
                                               document(lane, "ns-2", "nothing", 0, {}), seconds=20)
                     assert answer.code == 503 and answer.headers[
                         "Retry-After"], f"a write behind a stopped one is answered {answer}"
         except subprocess.TimeoutExpired:
-            # It was stopped with a latch of the server's own lock table in its hands: then the server hangs, not a
-            # lane.
+            # The backend was stopped while it held a latch of the server's lock table: then the whole server hangs, not
+            # only a lane.
             return False
         finally:
             try:
@@ -209,8 +209,8 @@ class Nemesis:
 
     def half_batch(self):
         """
-        Clients that die after they have sent a batch: at once, before Sync, or after it without reading; one stays
-        before Sync.
+        Clients that die after they have sent a batch: at once, before Sync, or after Sync without reading; one client
+        stays and does not send Sync.
         """
         for ending, waits in ((b"", False), (b"S", False), (b"H", True)):
             lane = self.rng.choice(LANES)
@@ -234,7 +234,7 @@ class Nemesis:
                 session.die()
             except OSError:
                 pass
-            # The server may still be at it: nobody can say when it is over, so that it counts until the end of the run.
+            # The server may still execute the batch.  Its end is not known, so it may be any time of the run.
             for key, nonce in writes:
                 self.records.write("write", kind="create", lane=lane, key=key, nonce=nonce, begun=begun,
                                    ended=now(), code=0,
@@ -248,7 +248,7 @@ class Nemesis:
         assert held == "0", "a client that does not send Sync keeps a lock"
 
     def long_reader(self):
-        """A snapshot that stays open, and shows at its end what it showed at its beginning."""
+        """A snapshot stays open, and shows the same at its end as at its beginning."""
         with psycopg2.connect(self.stack.database.connection()) as session, session.cursor() as cursor:
             cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
             shown = []
@@ -274,7 +274,7 @@ class Nemesis:
         self.dump = file, versions
 
     def restore(self):
-        """A dump that is some seconds, or a life, older takes the place of the database; proxies and clients go on."""
+        """An older dump replaces the database; proxies and clients continue."""
         database = self.stack.database
         if self.dump is None or self.rng.random() < 0.7:
             self.take_dump()
@@ -291,7 +291,7 @@ class Nemesis:
         database.psql("ALTER DATABASE kube_reports ALLOW_CONNECTIONS false; "
                       "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = 'kube_reports'",
                       user="postgres", database="postgres")
-        # In one transaction, so that there is always a database of the name.
+        # In one transaction, so that a database of this name always exists.
         database.psql(f"BEGIN; ALTER DATABASE kube_reports RENAME TO {last}; ALTER DATABASE kube_reports_next RENAME "
                       "TO kube_reports; COMMIT; "
                       f"ALTER DATABASE {last} ALLOW_CONNECTIONS true", user="postgres", database="postgres")
@@ -300,7 +300,7 @@ class Nemesis:
         self.answers()
 
     def open_transaction(self):
-        """A DBA's transaction that wrote elsewhere, and one that wrote reports and is slow to end."""
+        """A DBA's transaction that wrote another table, and one that wrote reports; both stay open for some time."""
         with psycopg2.connect(self.stack.database.connection()) as session, session.cursor() as cursor:
             cursor.execute("CREATE TABLE IF NOT EXISTS shadow.foreign_table (n int)")
             cursor.execute("INSERT INTO shadow.foreign_table VALUES (1)")

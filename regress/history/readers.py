@@ -1,4 +1,4 @@
-"""Readers: watchers that break off and go on, listers, getters."""
+"""Readers: watchers that disconnect and resume, listers, getters."""
 
 import http.client
 import queue
@@ -8,7 +8,7 @@ from world import LANES, NAMES, NAMESPACES, SELECTORS, now, state_of
 
 
 class Watcher:
-    """Follows a lane or a namespace of it; breaks off at random and goes on from what it was given, at any proxy."""
+    """Watches a lane or a namespace of it; disconnects at random and resumes from its last version, at any proxy."""
 
     def __init__(self, apis, records, rng):
         self.apis = apis
@@ -27,7 +27,7 @@ class Watcher:
                 if stop.is_set():
                     break
                 position = self.stream(position, stop)
-                # Now and then it is away for long: the log may have forgotten it.
+                # Sometimes the watcher stays away for long: the log may no longer have its version.
                 stop.wait(rng.choice((0, 0, 0, 0, 0.2, 3)))
 
     def listed(self):
@@ -38,9 +38,9 @@ class Watcher:
             return None
 
     def stream(self, position, stop):
-        """One stream; returns where the next one may go on, None for nowhere."""
+        """Reads one stream; returns the version at which the next stream may resume, or None."""
         rng = self.rng
-        # One that is about to end is given a bookmark first, and goes on for as long as there is time.
+        # The proxy sends a bookmark before it ends a stream; the watcher reads until its own time is over.
         query = {"timeoutSeconds": rng.choice(("600", "2", "3", "4"))}
         starting = position is None
         resumed = position
@@ -91,7 +91,7 @@ class Watcher:
 
 
 class Lister:
-    """Lists, whole or in pages, now or at a version that was; and single gets."""
+    """Sends lists, whole or in pages, of the present or an earlier version; and gets of single objects."""
 
     def __init__(self, apis, records, rng):
         self.apis = apis
@@ -170,7 +170,7 @@ class Lister:
             remembered = self.versions[lane]
             remembered.append(version)
             if len(remembered) > 200:
-                # Some old ones stay: they shall fall below the floor.
+                # Keep some old versions, which the floor shall pass.
                 del remembered[rng.randrange(len(remembered))]
         self.records.write("list", lane=lane, namespace=namespace, selector=selector, match=match,
                            asked=asked, begun=begun,

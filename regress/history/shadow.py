@@ -1,4 +1,4 @@
-"""The shadow log: a copy of everything that was ever logged, kept by triggers where no compaction reaches it."""
+"""The shadow log: triggers copy every change of the log into a table that is never compacted."""
 
 import bisect
 from collections import defaultdict
@@ -42,8 +42,8 @@ NANOSECONDS = "(extract(epoch FROM at) * 1000000)::bigint * 1000"
 
 class Change:
     """
-    version: its place in the order.  shown: the version of the object that it made, which is another one after a
-    restore.
+    version: the place of the change in the order.  shown: the version of the object that the change made; after a
+    restore it is another number.
     """
 
     __slots__ = ("version", "operation", "key", "at", "old_version", "old_nonce", "old_labels", "nonce", "labels",
@@ -67,7 +67,7 @@ def nonce_and_labels(metadata):
 
 
 class Restore:
-    """A dump that took the place of a database: a new life begins at base with the state at the dump's versions."""
+    """A dump has replaced a database: a new life begins at the version base, with the state of the dump's versions."""
 
     def __init__(self, base, at, dumped):
         self.base = base        # None: no floor was raised
@@ -76,24 +76,24 @@ class Restore:
 
 
 class LaneHistory:
-    """All that happened in a lane, in the order of versions; over several lives, when dumps were restored."""
+    """All changes of a lane, in the order of versions; over several lives, when dumps were restored."""
 
     def __init__(self):
         self.changes = []
         self.versions = []
-        self.of_key = defaultdict(list)         # with what restores changed
+        self.of_key = defaultdict(list)         # with the changes by restores
         self.key_versions = defaultdict(list)
         self.by_version = {}
         self.floors = []        # (at, old floor, new floor), in the order of time
         self.restores = []
-        self.stored = {}        # what the last life has at its end
+        self.stored = {}        # the state at the end of the last life
 
     def _append(self, change):
         self.of_key[change.key].append(change)
         self.key_versions[change.key].append(change.version)
 
     def add_life(self, changes, floors, stored, dumped=None):
-        """dumped: the version at which the dump was taken that this life began with; None: it began empty."""
+        """dumped: the version of the dump with which this life began; None: the life began empty."""
         if dumped is not None:
             self._restore(dumped, floors)
         of_key = defaultdict(list)
@@ -132,7 +132,7 @@ class LaneHistory:
         return self.changes[bisect.bisect_right(self.versions, after):bisect.bisect_right(self.versions, upto)]
 
     def at(self, key, version):
-        """The change that made what the key is at a version, or None."""
+        """Returns the change that made the state of a key at a version, or None."""
         place = bisect.bisect_right(self.key_versions.get(key, []), version)
         if place == 0:
             return None
@@ -140,7 +140,7 @@ class LaneHistory:
         return None if change.operation == "D" else change
 
     def state(self, version):
-        """Everything at a version: key -> change."""
+        """Returns the state at a version: key -> change."""
         found = {}
         for key in self.of_key:
             change = self.at(key, version)
@@ -151,7 +151,7 @@ class LaneHistory:
 
 class Life:
     """
-    A database that was in use: its connection, and the versions of the dump that it began with (lane -> version), or
+    A database that was in use: its connection, and the versions of the dump with which it began (lane -> version), or
     None.
     """
 
@@ -165,7 +165,7 @@ def install(database, name="kube_reports"):
 
 
 def read(database, lives):
-    """lane -> LaneHistory.  What a change made is what the next change of the key found, or what is stored now."""
+    """Returns lane -> LaneHistory.  The state that a change made is the old state of the next one, or is stored now."""
     histories = {lane: LaneHistory() for lane in LANES}
     for life in lives:
         with psycopg2.connect(database.connection(database=life.database)) as session, session.cursor() as cursor:

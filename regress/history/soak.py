@@ -6,9 +6,9 @@
     regress/history/soak.py --seconds 20 --quick     what make check does
     regress/history/soak.py --mutant no-lane-lock    succeeds when the checker finds the mutant
     regress/history/soak.py --mutant all
-    regress/history/soak.py --mutant slow-compaction succeeds when it finds nothing: some change the time alone
+    regress/history/soak.py --mutant slow-compaction succeeds when it finds nothing: this mutant only changes times
 
-Exit code 1 when something is wrong, or when the run was too gentle to mean anything.  With --keep the records stay.
+Exit code 1 when something is wrong, or when the run had too few events to mean anything.  With --keep the records stay.
 """
 
 import argparse
@@ -37,12 +37,13 @@ from conftest import Database, Stack
 from mutants import HARMLESS, MUTANTS, RESTORE_MUTANTS
 from world import Records, document, now, random_of
 
-# What a run must have seen.
+# The number of events that a run must have.
 FULL = {"events": 100_000, "resumes": 1000, "gone": 50, "conflicts": 1000, "bookmarks": 100}
-# In so many events a mutant shows itself; what needs two to meet may not, and gets another run with another seed.
+# Number of events in which a mutant usually shows.  A mutant that needs two events at the same time may not show, and
+# gets another run with another seed.
 MUTANT = {"events": 1000}
 MUTANT_RUNS = 3
-# A machine that is busy otherwise gets so many times as long for these events, or so many seconds.
+# A busy machine gets this many times the time for these events, or this many seconds.
 PATIENCE, PATIENCE_SECONDS = 3, 120
 QUICK = {"events": 2000, "resumes": 40, "gone": 3, "conflicts": 40, "bookmarks": 5, "lists": 40}
 
@@ -71,15 +72,15 @@ def work(role, index, threads, seed, directory, apis, connection, stop):
 
 
 def attempt(client, stop, records):
-    """A client that fails says so: a record that the run cannot pass with."""
+    """Runs a client.  If the client fails, writes a record with which the run cannot pass."""
     try:
         client.run(stop)
-    except Exception:  # whatever it is, it is shown at the end
+    except Exception:  # shown at the end of the run
         records.write("failed", why=traceback.format_exc())
 
 
 def time_out(options, mutant, troubles, directory, stop):
-    """Ends the run when its time is over; it goes on for a while when it has not seen enough yet."""
+    """Ends the run when its time is over; the run continues for some time when it has too few events."""
     begun = time.monotonic()
     while not stop.wait(0.5):
         past = time.monotonic() - begun
@@ -95,19 +96,19 @@ def enough(options, mutant, troubles, directory):
 
 
 def written(directory):
-    """About as many events as there are in the records: writes that were done, one to a line."""
+    """Returns about the number of events in the records: successful writes, one in a line."""
     return int(subprocess.run("cat *writer-*.jsonl | grep -c '\"outcome\":\"ok\"'", shell=True, cwd=directory,
                               capture_output=True, text=True, check=False).stdout or 0)
 
 
 def compact(stack, stop):
-    """The log is cut every second, whatever happens."""
+    """Compacts the log every second."""
     while not stop.wait(1):
         stack.database.psql("SELECT kube_reports_internal.compact()", check=False)
 
 
 def see_floors(stack, stop, records):
-    """Notes the floors that are visible, again and again: only those that were seen are held against who is served."""
+    """Notes the visible floors, again and again: the checker compares answers only with floors that were seen."""
     while not stop.wait(0.3):
         seen = stack.database.psql("SELECT json_object_agg(shadow.lane_name(l.id), l.floor) FROM "
                                    "kube_reports_internal.lane l",
@@ -117,7 +118,7 @@ def see_floors(stack, stop, records):
 
 
 class Connect:
-    """Makes a client of a proxy; can be given to another process."""
+    """Makes a client of a proxy; can be passed to another process."""
 
     def __init__(self, proxy, keep):
         self.port, self.pki, self.keep = proxy.port, proxy.pki, keep
@@ -128,7 +129,7 @@ class Connect:
 
 
 def still_alive(proxies):
-    """After all: an event of one proxy reaches a watcher of every other."""
+    """At the end: an event of one proxy reaches a watcher of every other proxy."""
     for n, watching in enumerate(proxies):
         for lane in (POLR, EPHR):
             version = until(lambda: watching.api().get(path_of(lane), limit="1").json,
@@ -141,7 +142,7 @@ def still_alive(proxies):
 
 
 def run(options, mutant=None):
-    """One run; (counts, complaints)."""
+    """Does one run; returns (counts, complaints)."""
     stack = Stack()
     directory = pathlib.Path(tempfile.mkdtemp(prefix="kube-reports-history-"))
     stop = multiprocessing.Event()
@@ -152,12 +153,12 @@ def run(options, mutant=None):
         stack.begin()
         database = stack.database
         stack.spare = Database()
-        # History is short, so that those who are away for long find it gone.
+        # The retention is short, so that the log does not have the versions of clients that were away for long.
         database.psql(f"SELECT kube_reports.set_setting('log_retention', '{checker.RETENTION // 1000} microseconds')")
         shadow.install(database)
         if mutant in MUTANTS or mutant in HARMLESS:
             (MUTANTS | HARMLESS)[mutant](database)
-        # Whichever of the two servers takes writes.
+        # Connect to the server of the two that accepts writes.
         hosts = (f"host={database.directory},{stack.spare.directory} port=5432,5432 dbname=kube_reports "
                  "target_session_attrs=read-write")
         flags = []
@@ -205,8 +206,8 @@ def run(options, mutant=None):
     finally:
         stop.set()
         for process in processes:
-            # One that is ended in the middle of looking at stop would keep its lock, and the threads here would wait
-            # for that.
+            # A process that is killed while it reads stop would keep the lock of stop, and the threads here would wait
+            # for it.
             process.join(10)
             if process.is_alive():
                 process.terminate()
@@ -257,7 +258,7 @@ def main():
                 continue
             for _ in range(MUTANT_RUNS):
                 counts, complaints = run(options, name)
-                # A client that fails has found nothing.
+                # A client that failed has not found the mutant.
                 found = complaints.keys() - {"clients"}
                 print(f"mutant {name}: {'found' if found else 'NOT found'} among {counts['events']} events (seed "
                       f"{options.seed})")

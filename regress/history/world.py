@@ -1,9 +1,8 @@
-"""What the workload writes, and how it is recorded.
+"""The objects that the workload writes, and its records.
 
-Every state of every object has a number of its own, the nonce, in an annotation: whatever a client is shown tells which
-write it
-saw.  All times are nanoseconds of the system's clock, so that records of several processes and the database's own can
-be compared.
+Every state of every object has a number of its own, the nonce, in an annotation: so each answer tells which write it
+shows.  All times are nanoseconds of the system's clock, so that records of several processes and of the database can be
+compared.
 """
 
 import json
@@ -32,7 +31,7 @@ def now():
 
 
 def matches(selector, labels):
-    """The selectors of SELECTORS, by hand: nothing of the product's own parser is believed."""
+    """Evaluates the selectors of SELECTORS by hand, because the product's parser is under test."""
     color, size = labels.get("color"), labels.get("size")
     return {
         "": True,
@@ -66,8 +65,7 @@ def document(lane, namespace, name, nonce, labels):
 
 def state_of(obj):
     """
-    (version, namespace/name, nonce) of an object as a client got it; the body must be of the same write as the
-    metadata.
+    Returns (version, namespace/name, nonce) of an object that a client got; body and metadata must be of one write.
     """
     metadata = obj["metadata"]
     nonce = int(metadata["annotations"][NONCE])
@@ -78,7 +76,7 @@ def state_of(obj):
 
 
 class Records:
-    """Lines of JSON, one writer a file."""
+    """Lines of JSON in files; each file has one writer."""
 
     def __init__(self, path):
         self.file = open(path, "a", encoding="utf-8", buffering=1)
@@ -91,13 +89,13 @@ class Records:
         for path in sorted(directory.glob("*.jsonl")):
             with open(path, encoding="utf-8") as lines:
                 for line in lines:
-                    # A process that was killed may have left half a line.
+                    # A killed process may have written a part of its last line.
                     if line.endswith("\n"):
                         yield json.loads(line)
 
 
 class Nonces:
-    """Numbers that nobody else uses: the process's own range."""
+    """Numbers from the range of this process, which no other process uses."""
 
     def __init__(self, index):
         self.next = index * 10_000_000

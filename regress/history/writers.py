@@ -8,7 +8,7 @@ import psycopg2
 from client import JSON_PATCH, MERGE, path_of
 from world import LANES, NAMES, NAMESPACES, NONCE, Nonces, document, now, some_labels
 
-# What an answer says of the write: done, not done, or nobody knows.
+# The outcome of a write by its answer: done, not done, or not known.
 OK, FAIL, UNKNOWN = "ok", "fail", "unknown"
 
 
@@ -85,8 +85,7 @@ class ApiWriter:
 
 class SqlWriter:
     """
-    The owner's SQL: several writes in one transaction, by DML or by functions, with pauses in it, now and then rolled
-    back.
+    SQL of the owner: several writes in one transaction, by DML or by functions, with pauses; sometimes rolled back.
     """
 
     def __init__(self, index, connection, records, rng):
@@ -102,7 +101,7 @@ class SqlWriter:
                 with psycopg2.connect(self.connection) as session:
                     while not stop.is_set():
                         self.write(session)
-                        # It keeps API writers out while it lasts: others shall have their turn.
+                        # The transaction blocks API writers: keep it short, so that they have their turn.
                         stop.wait(self.rng.uniform(0.1, 0.4))
             except psycopg2.Error:
                 stop.wait(0.1)
@@ -140,7 +139,7 @@ class SqlWriter:
                                    code=0, outcome=outcome, version=version, compared=compared)
 
     def dml(self, cursor, lane, namespace, name, made):
-        """One statement; (kind, version, compared), or None when it found nothing to do."""
+        """Executes one statement; returns (kind, version, compared), or None when it changed nothing."""
         group, _, plural = lane.split("/")
         metadata = json.dumps(made["metadata"])
         body = json.dumps({key: made[key] for key in made if key not in ("apiVersion", "kind", "metadata")})
@@ -169,7 +168,7 @@ class SqlWriter:
         return row and (kind, row[0] if kind != "sql delete" else None, None)
 
     def function(self, cursor, lane, namespace, name, made):
-        """One call, which holds the lane's lock until the transaction ends; likewise, None also when it was refused."""
+        """Makes one call, which holds the lane's lock to the end of the transaction; returns the same as dml()."""
         group, _, plural = lane.split("/")
         known = self.known.get((lane, namespace, name))
         kind = self.rng.choice(("sql create", "sql swap", "sql patch", "sql delete"))

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * clock_jump.c
- *	  Loaded before a program: its wall clock is off by as many seconds as a file says.
+ *	  Loaded into a program: shifts its wall clock by a number of seconds that a file has.
  *
  * CLOCK_OFFSET_FILE names a file with the eight bytes of a number, which may be
  * changed while the program runs.

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Calls everything in SQL that somebody may call, with arguments that nobody should hand over.
+"""Calls every SQL function that a role may call, with arguments that no caller should pass.
 
     regress/sql_fuzz/fuzz.py                            what make check does (stage sql_fuzz): a fixed number of rounds
                                                         under UBSan
@@ -7,19 +7,15 @@
                                                         megabytes
     regress/sql_fuzz/fuzz.py --seed 7 --only render_item              one function, as it was called with that seed
 
-Functions, procedures, aggregates, operators, casts and domains of the extension are read from the catalogs; each is
-called by a
-role that has nothing but what everybody has, a reader, a proxy's role, an administrator and the owner, as far as each
-may.  First every
-position gets a NULL while the others get something fine, then arguments are random.  Last, the C functions are called
-with NULL
-in every position although they are altered to CALLED ON NULL INPUT, which a role that owns them can do.
+Functions, procedures, aggregates, operators, casts and domains of the extension are read from the catalogs.  Five roles
+call each of them, as far as they may: a role without grants, a reader, a proxy's role, an administrator and the owner.
+First each argument in turn is NULL while the others are valid, then arguments are random.  Last, the C functions are
+altered to CALLED ON NULL INPUT, as their owner can do, and called with NULL in every position.
 
-The module is built with UBSan, which comes with it as a library, and runs in a server of its own.  (The runtime of
-AddressSanitizer
-would have to be preloaded, and PostgreSQL of Debian 12 then waits for ever in setlocale().)  A finding is a dead
-backend, an SQLSTATE that is not in PROPER, or a
-word of the sanitizer in the log; each is printed as SQL that repeats it.  Exit code 1 when there are any.
+The module is built with UBSan, whose runtime is a library, and runs in a server of its own.  (The runtime of
+AddressSanitizer would have to be preloaded, and PostgreSQL of Debian 12 then waits for ever in setlocale().)
+A finding is a dead backend, an SQLSTATE that is not in PROPER, or a report of the sanitizer in the log.
+Each finding is printed as SQL that repeats it.  Exit code 1 when there are findings.
 """
 
 import argparse
@@ -45,7 +41,7 @@ STACK = TOP / ".ci" / "stack.sh"
 ROLES = ["kube_reports_stranger", "kube_reports_reader", "kube_reports_proxy", "kube_reports_admin",
          "kube_reports_owner"]
 
-# What an error may be: SQLSTATEs, or the first letters of them, and why.
+# Allowed errors: SQLSTATEs, or their first letters, and the reason.
 PROPER = {
     "KR": "the API's own answer: 404, 409, 422 ...",
     "22": "a value that is none of its type, out of range, or null where none may be",
@@ -60,12 +56,12 @@ PROPER = {
     "57014": "the statement timeout: it could be cancelled",
 }
 
-# Of those, what is none the less a fault of ours.
+# Errors that are findings although PROPER allows their SQLSTATE.
 IMPROPER = {
     "22012": "nobody asks for a division",
 }
 
-# What would not be proper, but for a reason.  SQLSTATE, what the message says, why.
+# Errors that are allowed although PROPER does not allow their SQLSTATE: SQLSTATE, text of the message, reason.
 EXCEPTIONS = [
     ("21000", "cannot affect row a second time",
      "a function that only others of the extension call, with arrays that they made distinct"),
@@ -75,7 +71,7 @@ EXCEPTIONS = [
      "a definition that was handed over, or put into the registry's table, by hand"),
 ]
 
-# Not to be called: by name, and why.
+# Functions that are not called, by name, and the reason.
 NOT_CALLED = {
     "report_recv": "takes type internal; COPY in binary calls it (see binary_input())",
 }
@@ -120,7 +116,7 @@ class Server:
                 query(connection, "SELECT 1")
                 return connection
             except psycopg2.OperationalError:
-                # It restarts after a crash.
+                # The server restarts after a crash.
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.1)
@@ -149,7 +145,7 @@ def type_arguments(connection, oids, names=None, variadic=False):
 
 
 def typings(arguments):
-    """The arguments with the types that a polymorphic function is called with."""
+    """Returns the arguments of a call, with concrete types for a polymorphic function."""
     if all(argument.type != "anyarray" for argument in arguments):
         return [arguments]
     elements = ("bigint", '"char"', "timestamp with time zone", "text", "jsonb")
@@ -217,7 +213,7 @@ def casts(connection):
 
 
 def known_values(connection):
-    """What is in the store, so that calls find something."""
+    """Returns names that the store has, so that calls find objects."""
     composites = {}
     for name, column, column_type in query(connection, """
             SELECT format_type(c.reltype, NULL), a.attname, format_type(a.atttypid, NULL) FROM pg_class c
@@ -249,7 +245,7 @@ def fill(connection):
 
 
 class Fuzzer:
-    """Calls targets in the name of one role."""
+    """Calls targets as one role."""
 
     show = ()
 
@@ -270,7 +266,7 @@ class Fuzzer:
         self.in_transaction = 0
 
     def argument(self, argument, value):
-        """SQL for a value; a value is a string that the server reads, a list or a tuple of them, or None."""
+        """Returns SQL for a value: a string that the server reads, a list or a tuple of strings, or None."""
         if argument.type == "unknown":
             return "NULL" if value is None else self.cursor.mogrify("%s", (value,)).decode("utf-8", "surrogateescape")
         if value is None:
@@ -317,7 +313,7 @@ class Fuzzer:
         began = time.monotonic()
         try:
             if target.kind == "procedure":
-                # It commits.
+                # The procedure commits.
                 self.leave()
                 self.cursor.execute(sql)
             else:
@@ -341,7 +337,7 @@ class Fuzzer:
             self.slow[f"{target.kind} {target.name}"] += 1
 
     def enter(self):
-        """A transaction of some hundred calls; what they did is rolled back."""
+        """Begins a transaction of some hundred calls, which is rolled back."""
         if self.in_transaction == 0:
             self.cursor.execute("BEGIN")
         self.in_transaction += 1
@@ -373,7 +369,7 @@ class Fuzzer:
         self.findings[key] += 1
 
     def nulls(self, targets):
-        """Every position once, then all of them."""
+        """Calls with NULL in each position in turn, then in all positions."""
         for target in targets:
             for position in range(len(target.arguments)):
                 values = self.arguments(target)
@@ -390,7 +386,7 @@ class Fuzzer:
             done += 1
 
     def altered(self):
-        """The C functions, called with NULLs whatever they are declared."""
+        """Calls the C functions with NULLs, although they are declared STRICT."""
         targets = routines(self.connection, "AND l.lanname = 'c'")
         for signature, in query(self.connection, """SELECT p.oid::regprocedure::text
                 FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang
@@ -401,7 +397,7 @@ class Fuzzer:
         self.binary_input(20)
 
     def binary_input(self, rounds):
-        """Bytes of any kind, as a client sends them in binary."""
+        """Sends bytes of any kind as values in binary form."""
         self.leave()
         self.cursor.execute("CREATE TEMP TABLE IF NOT EXISTS received (document kube_reports.report)")
         target = Target("cast", "binary input of report", "", [], False)
@@ -415,7 +411,7 @@ class Fuzzer:
                 signed=True) + bytes(document)[:max(length, 0)] + b"\xff\xff"
             read, write = os.pipe()
             with open(write, "wb") as sink, open(read, "rb") as source:
-                # A pipe holds what is short; the rest is of no interest here.
+                # A pipe has room for short output; long output is not needed here.
                 sink.write(message[:60000])
                 sink.close()
                 self.calls += 1
@@ -446,7 +442,7 @@ def main():
     if built.returncode != 0:
         raise SystemExit(built.stdout + built.stderr)
     Fuzzer.show = tuple(options.show.split(","))
-    # Whoever ends this ends its server, too.
+    # A signal that ends this program must also end its server.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     server = Server()
     findings = collections.Counter()
@@ -454,7 +450,7 @@ def main():
         superuser = server.connect("postgres")
         query(superuser, "CREATE ROLE kube_reports_stranger LOGIN")
         owner = server.connect("kube_reports_owner")
-        # Without it nothing has a name for the stranger, and nothing would be tried.
+        # Without USAGE the role without grants could not name any function, and would call none.
         query(owner, "GRANT USAGE ON SCHEMA kube_reports, kube_reports_internal TO kube_reports_stranger")
         fill(owner)
         known = known_values(superuser)
@@ -468,7 +464,7 @@ def main():
                             findings)
             targets = [target for target in routines(fuzzer.connection) + operators(fuzzer.connection)
                        + casts(fuzzer.connection) if re.search(options.only, target.name)]
-            # The owner has the most to call.
+            # The owner may call the most functions.
             share = options.seconds * (number + 1) * 2 / (len(roles) * (len(roles) + 1))
             until = time.monotonic() + (share or 1e9)
             fuzzer.nulls(targets)

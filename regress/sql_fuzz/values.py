@@ -1,16 +1,16 @@
 """
-Arguments nobody should hand over, and some that are fine: most calls must get past the first look at their arguments.
+Arguments that no caller should pass, and valid ones: most calls must pass the first checks of their arguments.
 """
 
 import json
 import sys
 
-# json.dumps() recurses; so deep a document is not even read.
+# json.dumps() recurses; documents of this depth are refused when they are read.
 sys.setrecursionlimit(10_000)
 
 MAX_INT = {"smallint": 2**15 - 1, "integer": 2**31 - 1, "bigint": 2**63 - 1}
 CLUSTER = "00000000-0000-0000-0000-000000000001"
-# Stands for the row of whoever calls, which nobody can write down.
+# Stands for the caller's row, which has no literal.
 CALLER = object()
 
 NAMES = ["default", "r1", "no-such", "", "Bad_Name", "a" * 300, "*", "%", "a/b", "default'; --", "\u00e4\u0301",
@@ -43,20 +43,20 @@ WORDS = ["pass", "fail", "warn", "error", "skip", "critical", "high", "medium", 
          "off", "namespace", "source", "log_retention", "log_bytes", "policyreports.wgpolicyk8s.io", "wgpolicyk8s.io",
          "policyreports", "v1alpha2", "kyverno", "CVE-2026-1"]
 
-# Members whose type somebody may have got wrong: those that the engine reads.
+# Members that the engine reads, whose type may be wrong in a document.
 METADATA = ["labels", "annotations", "managedFields", "ownerReferences", "finalizers", "name", "namespace",
             "generateName", "uid", "generation", "creationTimestamp",
             "deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion", "selfLink"]
 
 
 class Values:
-    """Arguments by type and name, all from one seeded source.  large: how many bytes the largest may have."""
+    """Arguments by type and name, from one seeded source.  large: size of the largest argument in bytes."""
 
     def __init__(self, rng, known, large):
         self.rng = rng
         self.known = known
         self.large = large
-        self.kind = None        # of KINDS: what the call is about
+        self.kind = None        # an element of KINDS: the type that the call is about
 
     def kind_of_call(self):
         return self.kind if self.kind and self.chance(0.8) else self.rng.choice(KINDS)
@@ -79,7 +79,7 @@ class Values:
         return self.rng.choice([NAMES, WORDS, WORDS, TIMES, SELECTORS, NAMES, NAMES][choice - 1])
 
     def wrong(self, depth=0):
-        """A JSON value where another type was expected."""
+        """Returns a JSON value of any type, for a place where another type is expected."""
         choice = self.rng.randrange(14)
         if choice < 2 and depth < 3:
             return [self.wrong(depth + 1) for _ in range(self.rng.randrange(4))]
@@ -135,7 +135,7 @@ class Values:
         return metadata
 
     def report(self):
-        """A whole document, often with something of the wrong shape in it."""
+        """Returns a whole document, often with a part of a wrong type."""
         api_version, kind, _ = self.kind_of_call()
         document = {"apiVersion": api_version, "kind": kind, "metadata": self.metadata()}
         inner = {"results": [self.result() for _ in range(self.rng.randrange(4))],
@@ -171,7 +171,7 @@ class Values:
         return mapping
 
     def break_member(self, node):
-        """Puts something else in the place of one member, anywhere below."""
+        """Replaces one member, at any depth, by another value."""
         while isinstance(node, (dict, list)) and node:
             key = self.rng.choice(list(node)) if isinstance(node, dict) else self.rng.randrange(len(node))
             if self.chance(0.3) or not isinstance(node[key], (dict, list)):
@@ -224,7 +224,7 @@ class Values:
         return request
 
     def body(self):
-        """What comes with a request: a document, a patch, something else."""
+        """Returns the body of a request: a document, a patch, or another value."""
         return self.rng.choice([self.report, self.report, lambda: {"metadata": self.metadata()},
                                 lambda: {"summary": {"pass": self.number()}},
                                 lambda: [{"op": self.rng.choice(["add", "remove", "replace", "move", "copy", "test"]),
@@ -234,7 +234,7 @@ class Values:
                                          "preconditions": {"uid": self.wrong()}}, self.wrong])()
 
     def printed(self, value, cut=0.1):
-        """As JSON, now and then cut off, or with something strange between."""
+        """Returns a value as JSON, sometimes cut, or with strange characters in it."""
         text = json.dumps(value, ensure_ascii=self.chance(0.5))
         if self.chance(cut):
             at = self.rng.randrange(len(text) + 1)
@@ -244,7 +244,7 @@ class Values:
         return text
 
     def named(self, type_name, name):
-        """What an argument of this name is meant to be; None: the name says nothing."""
+        """Returns a value that fits the name of an argument; None: the name does not tell."""
         if type_name.endswith("[]"):
             return None
         if name in ("cluster", "a", "b", "uid") and type_name == "uuid":
@@ -282,7 +282,7 @@ class Values:
         return None
 
     def of(self, type_name, name=""):
-        """Something that reads as a value of this type; the server casts it."""
+        """Returns a text that the server can cast to this type."""
         if self.chance(0.85):
             meant = self.named(type_name, name)
             if meant is not None:

@@ -1,6 +1,6 @@
 """
-The plain script and those that update and remove what it made, among objects of roles with ill will (issue 13): a
-script runs with the rights of whoever runs it, and nobody else gets them.
+The plain scripts (install, update, uninstall) among objects of hostile roles (issue 13): a script runs with the rights
+of the role that runs it, and no other role gets these rights.
 """
 
 import psycopg2
@@ -14,7 +14,7 @@ from ways import OWNER, PLAIN, Server, assert_same
 
 INSTALL, UNINSTALL = (PLAIN / f"kube_reports--{what}.sql" for what in ("install", "uninstall"))
 
-# Rights of the victim for the neighbour, if the neighbour's code runs with them; and a trace of whoever ran it.
+# If this code of the neighbour runs with the victim's rights, the neighbour gets them; it also notes which role ran it.
 PAYLOAD = """AS $payload$
 BEGIN
     INSERT INTO evil.ran VALUES (current_user);
@@ -36,7 +36,7 @@ ODD = ("standard_conforming_strings = off", "transform_null_equals = on", "quote
 
 @pytest.fixture(scope="module")
 def server():
-    """A server with a neighbour, who may make schemas in each of the owner's databases."""
+    """A server with a neighbour: a role that may create schemas in each of the owner's databases."""
     made = Server()
     try:
         made.begin()
@@ -48,7 +48,7 @@ def server():
 
 @pytest.fixture
 def hostile(server, request):
-    """A database of the owner's, with a schema of the neighbour's."""
+    """A database of the owner, with a schema of the neighbour."""
     name = server.create(f"hostile_{abs(hash(request.node.name)) % 1000000}")
     server.psql("GRANT CREATE ON DATABASE " + name + " TO neighbour", user="postgres", database="postgres")
     server.psql("CREATE SCHEMA evil; CREATE TABLE evil.ran (role text); GRANT USAGE ON SCHEMA evil TO PUBLIC;"
@@ -59,7 +59,7 @@ def hostile(server, request):
 
 
 def planted(server, name, *functions, schema="kube_reports_internal"):
-    """Functions of the neighbour by the names of ours, and what they return."""
+    """Creates functions of the neighbour with names of kube-reports' functions, and what they return."""
     server.psql(f"CREATE SCHEMA IF NOT EXISTS {schema}; GRANT ALL ON SCHEMA {schema} TO PUBLIC;" + "".join(
         f"CREATE FUNCTION {schema}.{function} LANGUAGE plpgsql {PAYLOAD.format(value=value)};"
         for function, value in functions), user="neighbour", database=name)
@@ -77,7 +77,7 @@ def refused(server, script, name, why, user=OWNER):
 
 
 def test_planted_elsewhere(server, hostile):
-    """Whatever the path and the settings are, nothing of the neighbour's is found, and what is made is the same"""
+    """With any search_path and settings, the scripts use no object of the neighbour, and make the same objects"""
     connection = psycopg2.connect(server.connection("neighbour", hostile))
     connection.autocommit = True
     plant(connection.cursor(), "evil")
@@ -100,13 +100,13 @@ def test_planted_elsewhere(server, hostile):
 
 @pytest.mark.parametrize("schema", ["kube_reports", "kube_reports_internal"])
 def test_schema_of_a_neighbour(server, hostile, schema):
-    """A schema that the neighbour has made is neither used nor called by any of the scripts"""
+    """No script uses a schema that the neighbour has made, or calls functions in it"""
     planted(server, hostile, ("format(text, text) RETURNS text", "''"), schema=schema)
     refused(server, INSTALL, hostile, "belongs to role" if schema == "kube_reports" else "exists already")
 
 
 def test_default_privileges(server, hostile):
-    """Nobody has more by default privileges of the owner"""
+    """Default privileges of the owner give no role more rights"""
     server.psql("".join(f"ALTER DEFAULT PRIVILEGES GRANT {what};" for what in (
         "ALL ON TABLES TO neighbour", "ALL ON ROUTINES TO PUBLIC", "ALL ON TYPES TO neighbour",
         "ALL ON SEQUENCES TO neighbour WITH GRANT OPTION", "USAGE ON SCHEMAS TO neighbour")), database=hostile)
@@ -119,7 +119,7 @@ def test_default_privileges(server, hostile):
 
 
 def test_superusers_remove_nothing(server, hostile):
-    """Removing calls functions of the owner, and a superuser would call them with a superuser's rights"""
+    """A superuser cannot run the uninstall script: it would call the owner's functions with a superuser's rights"""
     server.file(INSTALL, hostile)
     server.psql("SELECT kube_reports.grant_reader('kube_reports_reader')", database=hostile)
     server.psql("CREATE OR REPLACE FUNCTION kube_reports.revoke_reader(role text) RETURNS bigint LANGUAGE plpgsql AS "
@@ -131,7 +131,7 @@ def test_superusers_remove_nothing(server, hostile):
 
 @pytest.mark.parametrize("user", [OWNER, "postgres"])
 def test_nothing_of_ours_to_remove(server, hostile, user):
-    """The neighbour has made what looks like ours, and somebody removes it"""
+    """The neighbour has made objects that look like kube-reports, and another role runs the uninstall script"""
     planted(server, hostile, ("script_version() RETURNS text", "'x'"), ("revoke_reader(name) RETURNS bigint", "1"))
     planted(server, hostile, ("revoke_reader(name) RETURNS bigint", "1"), schema="kube_reports")
     server.psql("CREATE VIEW kube_reports_internal.reader_grant AS SELECT 'kube_reports_reader'::name AS role;"
@@ -149,7 +149,7 @@ def update(tmp_path_factory):
 
 @pytest.mark.parametrize("outer", ["neighbour", OWNER])
 def test_nothing_of_ours_to_update(server, hostile, update, outer):
-    """The same, and somebody updates it; the outer schema may be that role's own"""
+    """The same, and another role runs the update script; the outer schema may belong to that role"""
     planted(server, hostile, ("script_version() RETURNS text", f"'{VERSION}'"))
     server.psql("CREATE SCHEMA kube_reports", user=outer, database=hostile)
     refused(server, update, hostile, "SET ROLE neighbour")

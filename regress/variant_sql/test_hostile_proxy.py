@@ -1,4 +1,4 @@
-"""What the role of one cluster's proxies can do to other clusters, where proxies run the engine."""
+"""The role of one cluster's proxies cannot read or change other clusters, where proxies run the engine."""
 
 import json
 
@@ -10,7 +10,7 @@ OTHER = "6c1e3f60-0c5d-4b0e-9d43-0f5c7a2f9b11"
 PROXIES = {"kube_reports_proxy": CLUSTER, "other_proxy": OTHER}
 SECRET = "password is hunter2"
 BODY = {"results": [{"source": "scanner", "policy": "careful", "rule": "rule", "result": "fail", "message": SECRET}]}
-# Texts of a criterion, a subject and a detail, as result_difference() has them.
+# Texts of a criterion, a subject and a detail, in the columns of result_difference().
 TEXTS = {"source": "scanner", "policy": "careful", "rule": "rule", "category": "", "severity": "unknown",
          "api_version": "v1", "kind": "Pod", "subject_namespace": "shop", "subject_name": "pod", "subject_uid": "",
          "message": SECRET, "properties": "{}", "exceptions": []}
@@ -33,7 +33,7 @@ def server():
 
 
 def ids(server, role, **texts):
-    """A row of result_difference() with the ids that these texts have in a cluster."""
+    """Returns a row of result_difference() with the ids of these texts in a cluster."""
     row = {**TEXTS, **texts}
     number = server.psql(f"SELECT id FROM kube_reports.cluster WHERE uid = '{PROXIES[role]}'", database="plain")
     hashed = {"criterion": ["criterion", *(row[key] for key in ("source", "policy", "rule", "category", "severity"))],
@@ -47,7 +47,7 @@ def ids(server, role, **texts):
 
 
 def create(server, role, name, rows, check=True):
-    """Commits a report as a proxy of a role does. rows: its results, None: they follow."""
+    """Commits a report as a proxy of a role does.  rows: its results; None: they follow later."""
     uid = "5f0b5a0e-1111-4222-8333-" + name.encode().hex().rjust(12, "0")[-12:]
     metadata = json.dumps({"name": name, "namespace": "shop", "uid": uid, "creationTimestamp": "2026-01-01T00:00:00Z"})
     prepared = "NULL" if rows is None else "'" + json.dumps(rows).replace("'", "''") + "'"
@@ -62,14 +62,14 @@ def create(server, role, name, rows, check=True):
 
 
 def questions(server, role):
-    """What a step of upkeep asks a proxy of a role."""
+    """Returns the questions that a step of upkeep asks a proxy of a role."""
     return server.psql("SELECT coalesce(questions::text, '') FROM kube_reports_internal.api_engine_piece("
                        f"'{PROXIES[role]}', 'catch_up', NULL, '{{}}', '{{}}')", user=role, database="plain")
 
 
 @pytest.mark.parametrize("text", ["policy", "message", "subject_name"])
 def test_planted_texts(server, text):
-    """A text is not stored under the id of another text, which another cluster's results would show"""
+    """A text is not stored under the id of another text: results of other clusters would show it"""
     right = ids(server, "kube_reports_proxy", policy=f"of {text}", message=f"of {text}",
                 subject_name=f"of {text}")
     done = create(server, "kube_reports_proxy", f"planted-{text.replace('_', '-')}", [{**right, text: "wrong"}],
@@ -79,7 +79,7 @@ def test_planted_texts(server, text):
 
 
 def test_subject_of_another_cluster(server):
-    """Whether a resource of another cluster is known cannot be found out"""
+    """A proxy cannot find out whether the store knows a resource of another cluster"""
     row = ids(server, "other_proxy", subject_name="known")
     assert create(server, "other_proxy", "known", [row]) == "{200}"
     for name in ("known", "unknown"):
@@ -89,7 +89,7 @@ def test_subject_of_another_cluster(server):
 
 
 def untold(row, what):
-    """The row without the fields of its criterion or detail"""
+    """Returns the row without the fields of its criterion or detail"""
     fields = {"criterion": ("source", "policy", "rule", "category", "severity"),
               "detail": ("message", "properties", "exceptions")}[what]
     return {key: value for key, value in row.items() if key not in fields}
@@ -99,8 +99,8 @@ def untold(row, what):
 @pytest.mark.parametrize("what", ["criterion", "detail"])
 def test_text_of_another_cluster(server, what, wanted):
     """
-    Whether another cluster has a text cannot be found out by its id, nor can the text be shown: neither by a result
-    that is there, nor by one that is said to be gone
+    By the id of a text, a proxy can neither find out whether another cluster has the text, nor read it: not with a
+    present result, and not with a removed one
     """
     secret, name = f"secret {what} {wanted}", f"{what}-{wanted}".lower()
     row = ids(server, "other_proxy", policy=secret, message=secret)
@@ -111,12 +111,12 @@ def test_text_of_another_cluster(server, what, wanted):
         done = create(server, "kube_reports_proxy", f"guess-{name}", [untold(guessed, what)], check=False)
         assert done.code != 0 and "is not the hash of its fields" in done.err, (text, done.err)
         errors.add(done.err.replace(str(guessed[what]), "ID"))
-        # A second row that says the text of another criterion or detail does not help.
+        # A second row with the text of another criterion or detail does not help.
         other = {**ids(server, "kube_reports_proxy", policy="other", message="other"), "key": 2}
         done = create(server, "kube_reports_proxy", f"guess-{name}", [untold(guessed, what), other], check=False)
         assert done.code != 0 and "is not the hash of its fields" in done.err, (text, done.err)
     assert len(errors) == 1, errors
-    # Rows of several resources share what one of them says.
+    # Rows of several resources share the texts of one row.
     told = ids(server, "kube_reports_proxy", policy="shared", message="shared")
     second = untold({**ids(server, "kube_reports_proxy", policy="shared", message="shared", subject_name="second"),
                      "key": 2}, what)
@@ -143,7 +143,7 @@ def test_text_of_another_cluster_in_an_answer(server):
 
 
 def test_questions_about_another_cluster(server):
-    """Upkeep asks a proxy about documents of its own cluster only, and takes no other answers"""
+    """Upkeep asks a proxy only about documents of its own cluster, and accepts no other answers"""
     def pending():
         return server.psql("SELECT count(*) FROM kube_reports_internal.result_pending", database="plain")
 
@@ -151,7 +151,7 @@ def test_questions_about_another_cluster(server):
     assert pending() == "1"
     assert questions(server, "kube_reports_proxy") == ""
     assert SECRET in questions(server, "other_proxy")
-    # A session cannot say itself that it is such a step: then results would be those of answers that are missing.
+    # A session cannot pretend to be such a step: results would be computed although answers are missing.
     server.psql(f"SET kube_reports_internal.asking = 'on';"
                 f"SELECT kube_reports_internal.api_catch_up('{CLUSTER}');"
                 f"SELECT kube_reports_internal.api_maintain('{CLUSTER}')", user="kube_reports_proxy", database="plain")

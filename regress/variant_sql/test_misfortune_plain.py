@@ -1,4 +1,4 @@
-"""The plain scripts where something goes wrong: in use, cut off, twice at once, by clients that go on after errors."""
+"""The plain scripts when something goes wrong: in use, cancelled, twice at once, by clients that go on after errors."""
 
 import signal
 import subprocess
@@ -35,13 +35,13 @@ def update(tmp_path_factory):
 
 
 def begin(server, script, name, *options, user=OWNER):
-    """A psql that runs a file."""
+    """Starts a psql that runs a file."""
     return subprocess.Popen(["psql", "-X", "-q", "-At", *options, "-d", server.connection(user, name), "-f",
                              str(script)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def end(psql):
-    """What it has said of errors."""
+    """Waits for the end of psql; returns the errors that it printed."""
     return psql.communicate(timeout=120)[1]
 
 
@@ -61,7 +61,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_refused_to_a_client_that_goes_on(server, update, case):
-    """A client may roll back each statement that fails, and go on and commit: what was refused is not done"""
+    """A client may roll back each failed statement, go on and commit: a refused script still changes nothing"""
     prepare, script, user, why = REFUSED[case]
     name = "on_" + case.replace(" ", "_")
     server.create(name) if script == INSTALL else server.plain(name)
@@ -73,7 +73,7 @@ def test_refused_to_a_client_that_goes_on(server, update, case):
 
 
 def test_two_install_at_once(server):
-    """One of them is told that the other did it"""
+    """Of two installs at the same time, one fails and says that the other one installed"""
     name = server.create("at_once")
     errors = sorted(end(psql) for psql in [begin(server, INSTALL, name, "-v", "ON_ERROR_STOP=1") for _ in range(2)])
     assert errors[0] == ""
@@ -83,7 +83,7 @@ def test_two_install_at_once(server):
 
 @pytest.mark.parametrize("options", [(), ("-v", "ON_ERROR_STOP=1")])
 def test_install_cut_off(server, options):
-    """Ctrl-C in the middle leaves nothing, and the script can be run again"""
+    """Ctrl-C during the install leaves nothing, and the script can be run again"""
     name = server.create(f"cut_off_{len(options)}")
     before = server.everything(name)
     with psycopg2.connect(server.connection("postgres", name)) as other, other.cursor() as cursor:
@@ -97,7 +97,7 @@ def test_install_cut_off(server, options):
 
 
 def test_uninstall_in_use(server):
-    """It does not wait for a reader for ever while all others wait for it; cut off, it has done nothing"""
+    """Uninstall does not wait for a reader for ever, while others wait for uninstall; cancelled, it changes nothing"""
     name = server.plain("in_use")
     before = server.everything(name)
     with psycopg2.connect(server.connection("kube_reports_reader", name)) as reader, reader.cursor() as cursor:
@@ -113,7 +113,7 @@ def test_uninstall_in_use(server):
 
 
 def test_uninstall_calls_nothing_of_others(server):
-    """A role that could once create functions in the schema has left one that fits a call better"""
+    """Uninstall does not call a function of another role in the schema, although its arguments fit a call better"""
     name = server.plain("left_behind")
     server.psql("GRANT CREATE ON SCHEMA kube_reports TO kube_reports_admin", database=name)
     server.psql("CREATE FUNCTION kube_reports.revoke_reader(name) RETURNS bigint LANGUAGE plpgsql AS "

@@ -1,4 +1,4 @@
-"""docs/managed.md: its commands, as they stand there."""
+"""The commands of docs/managed.md, unchanged."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""The plain script: what it makes, refuses, updates and removes (issue 17)."""
+"""The plain script: installs, refusals, updates and uninstalls (issue 17)."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def plain(server):
 
 
 def test_no_file_of_ours(server, plain):
-    """The server has none, and the owner is nobody's superuser; roles use what they were granted"""
+    """The server has no file of kube-reports, and the owner is no superuser; roles use their grants"""
     assert server.psql("SELECT count(*) FROM pg_available_extensions WHERE name = 'kube_reports'",
                        database=plain) == "0"
     assert server.psql(f"SELECT rolsuper OR rolcreaterole OR rolcreatedb FROM pg_roles WHERE rolname = '{OWNER}'",
@@ -40,7 +40,7 @@ def test_no_file_of_ours(server, plain):
 
 
 def test_the_same_as_from_files(server, plain):
-    """By the catalogs: columns, bodies, constraints, comments, owners, grants"""
+    """The catalogs are the same as with the files: columns, bodies, constraints, comments, owners, grants"""
     other = FileServer()
     try:
         assert_same(server.same(plain), other.begin().same(other.extension("files")))
@@ -55,7 +55,7 @@ def test_the_same_as_from_files(server, plain):
     ("CREATE SCHEMA kube_reports; GRANT CREATE ON SCHEMA kube_reports TO kube_reports_reader", OWNER,
      "others may create objects")], ids=["superuser", "objects", "internal schema", "grant"])
 def test_refused_starts(server, request, prepare, user, why):
-    """Said, and nothing is made"""
+    """The script says why it refuses to start, and makes nothing"""
     name = server.create("refused_" + str(abs(hash(request.node.name)) % 100000))
     server.psql(prepare, database=name)
     before = server.everything(name)
@@ -70,7 +70,7 @@ def test_installed_twice(server, plain):
 
 
 def test_uninstall(server):
-    """Leaves nothing, but refuses while somebody else's view reads ours"""
+    """Uninstall leaves nothing, but refuses while a view of another role reads a view of kube-reports"""
     name = server.create("uninstalled")
     before = server.everything(name)
     server.file(PLAIN / "kube_reports--install.sql", name)
@@ -86,7 +86,7 @@ def test_uninstall(server):
 
 
 def test_update(server, tmp_path):
-    """The script of an update makes what a fresh install of the next version has; rows, settings and grants stay"""
+    """The update script makes the same objects as a fresh install of the next version; rows, settings, grants stay"""
     tree = next_version.build_sql_variant(tmp_path)
     tree.make("VARIANT=sql", "plain")
     scripts = tree.path / "sql" / "build" / "plain"

@@ -1,4 +1,4 @@
-"""Dumps of what the plain script made: what a restored copy is, and rows on their way between installs (issue 17)."""
+"""Dumps of plain installs: restored copies, and rows that move between kinds of installs (issue 17)."""
 
 import pytest
 
@@ -32,8 +32,8 @@ def load(server, text, name):
 @pytest.mark.parametrize("place", ["another database", "the same database"])
 def test_restored_copy(server, place):
     """
-    Known as a restore, with an identity and a secret of its own; versions that the original gave after the dump are not
-    given again; it is the same by its catalogs
+    A restored copy is recognized as one, and gets an identity and a secret of its own; it does not repeat versions that
+    the original gave after the dump; its catalogs are the same
     """
     name = server.plain("dumped_" + place.split()[0])
     server.psql("SELECT kube_reports.set_setting('log_retention', '90 minutes')", database=name)
@@ -58,17 +58,17 @@ def test_restored_copy(server, place):
     identity, _, secret = state.split("|")
     assert store != identity and secret not in server.psql(STATE, database=name)
     assert server.psql("SELECT kube_reports.setting('log_retention')", database=name) == "90 minutes"
-    # Once only, and nothing else differs.
+    # This happens only once, and nothing else differs.
     assert server.psql(HELLO, user="kube_reports_proxy", database=name) == store
     server.psql("SELECT kube_reports_internal.finish_restore()", database=name)
-    # The server writes the bodies of views and functions anew, in other words.
+    # The server prints the bodies of views and functions with other words.
     same = server.same(name)
     assert_same(*({kind: lines for kind, lines in found.items() if kind not in ("relations", "routines")}
                   for found in (same, made)))
 
 
 def test_base_backup_is_no_restore(server):
-    """A copy of the files keeps the place: a standby, a snapshot and pg_upgrade are not taken for a restored dump"""
+    """A copy of the server's files keeps the identity: standby, snapshot and pg_upgrade are no restored dump"""
     plain = server.plain("plain")
     copy = Server()
     try:
@@ -81,7 +81,7 @@ def test_base_backup_is_no_restore(server):
 
 
 def data_only(server, name):
-    """The rows that a dump of the extension would hold."""
+    """Returns a dump with the rows that a dump of the extension would have."""
     relations = server.psql("SELECT d.relation FROM kube_reports_internal.dumped_relations() d", database=name).split()
     return dump(server, name, "--data-only", *(f"--table={relation}" for relation in relations))
 

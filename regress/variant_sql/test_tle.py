@@ -21,7 +21,7 @@ def server():
 
 
 def test_the_same_as_from_files(server):
-    """By the catalogs, with the owner a role that is neither superuser nor member of pgtle_admin"""
+    """The catalogs are the same as with the files; the owner is neither superuser nor member of pgtle_admin"""
     name = server.extension("tle")
     assert server.psql("SELECT extversion, extowner::regrole FROM pg_extension WHERE extname = 'kube_reports'",
                        database=name) == f"{VERSION}|{OWNER}"
@@ -52,7 +52,7 @@ def package(tmp_path_factory):
 
 
 def test_older_after_newer(server, package):
-    """A package refuses a database that has a newer version, which stays the default"""
+    """An older package refuses a database with a newer version, which stays the default version"""
     name = server.create("newer")
     server.file(package, name, user="packager")
     done = server.file(TLE / "kube_reports--tle.sql", name, user="packager", check=False)
@@ -71,7 +71,7 @@ def test_update(server, package):
 
 
 def test_dump(server):
-    """The owner's dump of the extension restores, as the owner, where pg_tle has the package; it is known as one"""
+    """The owner can restore the owner's dump where pg_tle has the package; it is recognized as restored"""
     name = server.extension("dumped")
     text = run(["pg_dump", "--extension=kube_reports", "--schema=kube_reports",
                 "-d", server.connection(database=name)]).out
@@ -93,7 +93,7 @@ def test_grants_are_for_the_owner_to_make(server):
 
 
 def test_packaged_without_a_schema(server):
-    """As an older pg_tle has it: CREATE EXTENSION in another schema says which one to name"""
+    """With an older pg_tle, CREATE EXTENSION in another schema fails and says which schema to name"""
     name = server.create("unnamed")
     script = (TLE / "install.sql").read_text(encoding="utf-8")
     server.psql(f"SELECT pgtle.install_extension('kube_reports', '{VERSION}', 'unnamed', $script${script}$script$)",

@@ -1,4 +1,4 @@
-"""The ways to install the SQL variant, each as a role that is no superuser."""
+"""The ways to install the SQL variant; the owner is always a role that is no superuser."""
 
 import os
 import re
@@ -19,10 +19,10 @@ SELECT kube_reports.grant_admin('kube_reports_admin');
 """
 PLAIN = TOP / "sql" / "build" / "plain"
 TLE = TOP / "sql" / "build" / "tle"
-# Where pg_tle was installed with DESTDIR.
+# The directory in which pg_tle was installed with DESTDIR.
 PG_TLE = os.environ.get("PG_TLE")
 
-# What is the same in each way: not the members of an extension, nor what only an extension says to pg_dump.
+# Facts that are equal for all ways: not the members of an extension, nor its settings for pg_dump.
 SAME = {kind: query for kind, query in catalogs.QUERIES.items() if kind not in ("members", "extension", "comments")}
 SAME["comments"] = f"""
     SELECT pg_describe_object(d.classoid, d.objoid, d.objsubid), d.description FROM pg_description d
@@ -30,7 +30,7 @@ SAME["comments"] = f"""
         AND ((pg_identify_object(d.classoid, d.objoid, d.objsubid)).schema IN ('kube_reports', 'kube_reports_internal')
             OR d.classoid = 'pg_namespace'::regclass AND d.objoid IN {catalogs.SCHEMAS})"""
 
-# Everything that a database and its server know of objects that somebody made.
+# All facts about objects that are not part of PostgreSQL itself, in a database and its server.
 EVERYTHING = """
     SELECT pg_describe_object(o.classid, o.oid, 0) FROM (
         SELECT 'pg_class'::regclass AS classid, oid FROM pg_class UNION ALL SELECT 'pg_proc'::regclass, oid FROM pg_proc
@@ -54,7 +54,7 @@ EVERYTHING = """
 
 
 class Server(Database):
-    """A server with a role that owns databases and is otherwise nobody; no file of ours."""
+    """A server without files of kube-reports, with a role that owns databases and has no other rights."""
 
     def __init__(self):
         self.directory = stack_command("server_directory")
@@ -71,18 +71,18 @@ class Server(Database):
         return name
 
     def file(self, path, name, user=OWNER, check=True):
-        """Runs a file of SQL; the finished process."""
+        """Runs a file of SQL; returns the finished process."""
         return run(["psql", "-X", "-q", "-At", "-v", "ON_ERROR_STOP=1", "-d", self.connection(user, name),
                     "-f", str(path)], check=check, timeout=120)
 
     def plain(self, name, scripts=PLAIN):
-        """A database with what the plain script makes, and grants."""
+        """Creates a database, runs the plain script in it, and grants the roles."""
         self.file(scripts / "kube_reports--install.sql", self.create(name))
         self.psql(GRANTS, database=name)
         return name
 
     def same(self, name):
-        """Lines by kind, of what each way has to make."""
+        """Returns lines, by kind, about the objects that must be equal for all ways."""
         return {kind: sorted(comparable(self.psql(f"SELECT r FROM ({query}) r", user="postgres", database=name)))
                 for kind, query in SAME.items()}
 
@@ -91,7 +91,7 @@ class Server(Database):
 
 
 class FileServer(Server):
-    """One with the files of a variant."""
+    """A server with the files of a variant."""
 
     def __init__(self, variant="sql"):
         super().__init__()
@@ -104,11 +104,11 @@ class FileServer(Server):
 
 
 class TleServer(Server):
-    """One with a real pg_tle."""
+    """A server with a real pg_tle."""
 
     def __init__(self):
         super().__init__()
-        # pg_tle looks for its files beside those of the server: a copy of the server.
+        # pg_tle looks for its files beside the files of the server: so this uses a copy of the server.
         for option in ("--bindir", "--sharedir", "--pkglibdir"):
             place = run([os.environ.get("PG_CONFIG") or "pg_config", option]).out.strip()
             shutil.copytree(place, f"{self.directory}/dest{place}", dirs_exist_ok=True)
@@ -116,7 +116,7 @@ class TleServer(Server):
         run(["chmod", "-R", "go+rX", f"{self.directory}/dest"])
 
     def begin(self, *settings):
-        # The setting would lead from the copy to its own directory once more.
+        # Without this, the setting would lead from the copy to the original directory.
         super().begin("shared_preload_libraries = 'pg_tle'", "extension_destdir = ''", *settings)
         self.psql("CREATE ROLE packager LOGIN", user="postgres", database="postgres")
         return self
@@ -133,7 +133,7 @@ class TleServer(Server):
 
 
 def comparable(text):
-    """Lines, without the place of a store, members of an extension and months of history."""
+    """Returns the lines of a text without the identity of a store, members of an extension, and months of history."""
     text = re.sub(r"^RETURN (\(\d+\)|NULL)::oid$", "RETURN a place", text, flags=re.MULTILINE)
     return [line for line in text.splitlines()
             if not line.endswith('"extension kube_reports",e)') and "report_change_2" not in line]

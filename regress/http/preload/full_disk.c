@@ -1,8 +1,8 @@
 /*
  * full_disk.c: a disk that is full, loaded into a server before its C library.
  *
- * A limit on the size of files ends a write with EFBIG, a full disk with ENOSPC.  PostgreSQL 15 writes until a page is
- * cut and takes both for a full disk; later versions allocate several pages at once and tell one from the other.
+ * With a limit on the size of files, a write fails with EFBIG; on a full disk, with ENOSPC.  PostgreSQL 15 writes until
+ * a page is cut, and takes both for a full disk; later versions allocate several pages at once and distinguish them.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

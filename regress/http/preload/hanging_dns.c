@@ -1,7 +1,7 @@
 /*
  * hanging_dns.c: a stand-in for DNS, loaded into a proxy before its C library.
  *
- * The name database.test is 127.0.0.1, and while the file named by HANGING_DNS exists, no name is answered.
+ * The name database.test is 127.0.0.1.  While the file named by HANGING_DNS exists, look-ups of names hang.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -17,7 +17,7 @@ getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
 	(int (*) (const char *, const char *, const struct addrinfo *, struct addrinfo **)) dlsym(RTLD_NEXT,
 																							  "getaddrinfo");
 
-	/* What is an address needs nobody. */
+	/* Addresses need no DNS. */
 	if (node == NULL || (hints != NULL && (hints->ai_flags & AI_NUMERICHOST) != 0))
 		return real(node, service, hints, result);
 	while (access(getenv("HANGING_DNS"), F_OK) == 0)
