@@ -39,7 +39,7 @@ def helm(*arguments, binary="helm3", check=True, **more):
 
 
 def template(values, binary="helm3", kube_version=KUBE_VERSION, release="kube-reports", check=True):
-    """helm template with values as JSON."""
+    """Runs helm template with values as JSON; returns the finished process."""
     return helm("template", release, CHART, "--namespace", release, "--kube-version", kube_version, "--values", "-",
                 binary=binary, check=check, input=values)
 
@@ -50,12 +50,12 @@ def rendered_text(values, binary, kube_version, release):
 
 
 def render(values=None, binary="helm3", kube_version=KUBE_VERSION, release="kube-reports"):
-    """The objects of the chart with these values, each time anew."""
+    """Returns the objects of the chart with these values, rendered anew for each call."""
     return yaml_documents(rendered_text(json.dumps(values or {}), binary, kube_version, release))
 
 
 def refused(values, binary="helm3"):
-    """What helm says to values that are wrong."""
+    """Returns the error message of helm for wrong values."""
     done = template(json.dumps(values), binary, check=False)
     assert done.returncode != 0, "helm takes these values"
     return done.stderr
@@ -72,7 +72,7 @@ def named(objects, kind, name):
 
 
 def pods(objects):
-    """(object, pod) of what makes pods."""
+    """Returns (object, pod template) of all objects that make pods."""
     return [(one, one["spec"]["template"]) for one in of_kind(objects, "Deployment", "StatefulSet", "Job")]
 
 
@@ -101,7 +101,7 @@ def free_port():
 
 
 class Server:
-    """A throw-away server with a database whose owner is no superuser and makes no roles."""
+    """A throw-away server with a database whose owner is no superuser and may not create roles."""
 
     def __init__(self):
         self.directory = stack_command("server_directory")

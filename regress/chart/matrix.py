@@ -1,4 +1,4 @@
-"""Values that people have: each template is rendered with each of them."""
+"""Typical sets of values: each template is rendered with each of them."""
 
 EXTERNAL = {
     "type": "external",

@@ -41,7 +41,7 @@ ROLES = ("kube_reports_owner", "kube_reports_proxy", "kube_reports_reader", "kub
 
 @pytest.fixture
 def database(server):
-    """A new database, and none of the roles."""
+    """A new database; the roles do not exist yet."""
     server.psql("CREATE DATABASE reports")
     yield "reports"
     server.psql("DROP DATABASE reports")
@@ -49,7 +49,7 @@ def database(server):
 
 
 def test_as_a_superuser(server, database):
-    """Again and again; what is missing is made, and the rest stays."""
+    """The setup may run repeatedly: it makes the missing objects and keeps the others."""
     for password in ("first", "", "it's \\ second"):
         server.setup("postgres", database, password)
         assert server.psql(
@@ -67,7 +67,7 @@ def test_as_a_superuser(server, database):
     assert server.psql(
         "SELECT rolcanlogin FROM pg_roles WHERE rolname ~ '^kube_reports' ORDER BY rolname"
     ).split() == ["t", "f", "t", "t"]
-    # Each may do what it is for.
+    # Each role has the rights for its purpose.
     bound = (
         "SELECT p.role, c.uid FROM kube_reports_internal.proxy_role p"
         " JOIN kube_reports.cluster c ON c.id = p.cluster_id"
@@ -95,7 +95,7 @@ def test_as_a_superuser(server, database):
 
 
 def test_as_the_owner(server, database):
-    """Of the database: no superuser, makes no roles; those that it is told of are there."""
+    """The setup as the owner of the database, who is no superuser and may not create roles: they exist already."""
     server.psql("CREATE ROLE installer LOGIN; ALTER DATABASE reports OWNER TO installer")
     said = server.setup("installer", database, check=False).stderr
     assert "permission denied to create role" in said
@@ -122,7 +122,7 @@ def test_a_role_that_makes_roles(server, database):
 
 @pytest.mark.parametrize("page", ["docs/install.md", "helm/kube-reports/README.md"])
 def test_by_the_pages(server, database, page, tmp_path):
-    """The command for whoever keeps a powerful role out of the cluster, with a kubectl that knows one namespace"""
+    """The commands for administrators who keep a powerful role out of the cluster; kubectl may use one namespace"""
     (command,) = re.findall(r"^```\n(psql [^\n]*database\.sql)\n```$", (TOP / page).read_text(), re.M)
     kubectl = tmp_path / "kubectl"
     kubectl.write_text(f"""#!/bin/sh
@@ -136,7 +136,7 @@ def test_by_the_pages(server, database, page, tmp_path):
 
 
 def test_two_clusters(server, database):
-    """One role for each; one role for both is refused."""
+    """Two clusters have a role each; one role for both is refused."""
     server.setup("postgres", database)
     assert (
         f"bound to cluster {CLUSTER} already" in server.setup("postgres", database, cluster=OTHER, check=False).stderr
@@ -146,7 +146,7 @@ def test_two_clusters(server, database):
 
 
 def test_role_of_somebody_else(server, database):
-    """The role that is given the proxies' password is not a superuser's, nor that of the setup itself."""
+    """The proxies' password is not set for a superuser, nor for the role that runs the setup."""
     server.psql("ALTER ROLE postgres PASSWORD NULL; CREATE ROLE installer LOGIN CREATEROLE;"
                 "ALTER DATABASE reports OWNER TO installer")
     for user in ("postgres", "installer"):
@@ -157,7 +157,7 @@ def test_role_of_somebody_else(server, database):
 
 
 def test_names_and_passwords_of_any_text(server, database):
-    """Names are cut by the server as it cuts them, text of psql and SQL stays text, and no log shows a password."""
+    """Long names are cut as the server cuts them, text of psql and SQL stays text, and no log shows a password."""
     server.psql("ALTER SYSTEM SET log_statement = 'all'; SELECT pg_reload_conf()")
     names = ["\u00fc" * 63, "x; DROP ROLE y", ":'owner'", "%s %I", "$(id)"]
     try:
@@ -175,7 +175,7 @@ def test_names_and_passwords_of_any_text(server, database):
 
 
 def test_update(server, database):
-    """An extension of another version is updated, unless that is not wanted."""
+    """An extension of another version is updated, unless the values forbid that."""
     server.setup("postgres", database)
     server.psql("UPDATE pg_extension SET extversion = '0.0' WHERE extname = 'kube_reports'", database=database)
     server.setup("postgres", database, update="false")
@@ -188,7 +188,7 @@ def test_update(server, database):
 
 
 class Pod:
-    """A container of the chart as a process here: its files below a directory, its Secrets out of the rendering."""
+    """A container of the chart as a process: its files are below a directory, its Secrets are the rendered ones."""
 
     def __init__(self, objects, directory, pod, container, extra=()):
         self.objects, self.directory = objects, pathlib.Path(directory)
@@ -253,7 +253,7 @@ class Pod:
 
 
 def test_bundled(tmp_path_factory, server):
-    """From nothing to a database that a proxy's connection string reaches, with TLS; then again with what is there."""
+    """The bundled database starts empty; the proxies' connection string reaches it with TLS; then it starts again."""
     directory = pathlib.Path(stack_command("server_directory"))
     port = free_port()
     values = {
@@ -277,13 +277,13 @@ def test_bundled(tmp_path_factory, server):
             "-c",
             f"dynamic_library_path={server.directory}/dest{library}:$libdir",
         ]
-    # The extension's files are in a directory that only the server's user enters, as this one.
+    # The extension's files are in a directory that only the server's user may enter, like this one.
     pathlib.Path(f"{directory}/tmp").mkdir()
     shutil.chown(f"{directory}/tmp", SERVER_USER)
     started = []
     try:
         for turn in ("made", "kept"):
-            # The second time everything was uninstalled but the volume: passwords and certificates are new.
+            # Before the second start, all but the volume was uninstalled: passwords and certificates are new.
             objects = render({**values, "podLabels": {"turn": turn}})
             template = {one["kind"]: pod for one, pod in pods(objects)}
             setup = next(
@@ -297,7 +297,7 @@ def test_bundled(tmp_path_factory, server):
             job = Pod(objects, directory, setup, "setup")
             # The Service's name leads to this machine; its certificate is verified by that name.
             job.environment["SETUP_DATABASE"] += f" port={port} hostaddr=127.0.0.1"
-            # As a Secret that was made from a file would give them.
+            # Values end with a line end, as in a Secret that was made from a file.
             job.environment["PGPASSWORD"] += "\r\n"
             job.environment["PROXY_PASSWORD"] += "\n"
             with open(directory / "setup.log", "wb") as log:
@@ -318,7 +318,7 @@ def test_bundled(tmp_path_factory, server):
             for wrong in ({"sslmode": "disable"}, {"password": "wrong"}):
                 with pytest.raises(psycopg2.OperationalError):
                     psycopg2.connect(f"{connection} port={port} hostaddr=127.0.0.1", **{**arguments, **wrong})
-            # As the preStop hook does.
+            # Stop the server as the preStop hook does.
             subprocess.run(
                 [
                     "/bin/bash",
@@ -338,7 +338,7 @@ def test_bundled(tmp_path_factory, server):
             assert running.wait(60) == 0
     finally:
         for process in started:
-            # In a container nothing outlives the first process.
+            # In a container no process outlives the first one.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait(30)

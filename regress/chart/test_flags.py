@@ -1,4 +1,4 @@
-"""Command lines of the chart, as the proxy itself understands them."""
+"""Command lines of the chart, parsed by the programs themselves."""
 
 import subprocess
 
@@ -13,7 +13,7 @@ BUNDLED_CA = "/etc/kube-reports/database/ca.crt"
 
 
 def proxy_commands(objects):
-    """The command lines of the proxy's binary, without its name."""
+    """Returns the command lines of kube-reports-proxy, without its name."""
     for _, pod in pods(objects):
         for container in containers(pod):
             if container["command"][0] == "kube-reports-proxy":
@@ -21,7 +21,7 @@ def proxy_commands(objects):
 
 
 def receiver_commands(objects):
-    """The other programs, each with its command line."""
+    """Returns the other programs, each with its command line."""
     for _, pod in pods(objects):
         for container in containers(pod):
             if container["command"][0] in ("kube-reports-grpc", "kube-reports-evidence"):
@@ -29,14 +29,14 @@ def receiver_commands(objects):
 
 
 def flags(objects):
-    """The server's flags, by name."""
+    """Returns the flags of the proxy, by name."""
     container = named(objects, "Deployment", "kube-reports")["spec"]["template"]["spec"]["containers"][0]
     return dict(argument[2:].split("=", 1) for argument in container["args"])
 
 
 @every_values
 def test_every_flag_is_one(values):
-    """--help at the end is answered once all flags before it are understood, with their values."""
+    """The programs accept all flags and values: --help at the end works only when the flags before it are valid."""
     lines = list(proxy_commands(render(values)))
     assert lines
     own = [("kube-reports-proxy", line) for line in lines]
@@ -49,7 +49,7 @@ def test_every_flag_is_one(values):
 
 @pytest.mark.parametrize("extra", [{"no-such-flag": 1}, {"workers": "many"}])
 def test_a_wrong_flag_is_noticed(extra):
-    """The check above finds what is wrong."""
+    """The check above finds wrong flags and values."""
     line = next(iter(proxy_commands(render({"proxy": {"extraFlags": extra}, "apiServices": {"method": "none"}}))))
     assert subprocess.run([PROXY, *line, "--help"], capture_output=True, timeout=30, check=False).returncode == 2
 
@@ -85,7 +85,7 @@ def test_values_become_flags():
 
 
 def environment(container):
-    """Names of variables, and the Secret and key that each is from."""
+    """Returns the names of variables, with the Secret and key of each."""
     return {
         one["name"]: tuple(one["valueFrom"]["secretKeyRef"][part] for part in ("name", "key"))
         for one in container.get("env", [])
@@ -113,7 +113,7 @@ def setup_database(objects):
 
 
 def database(objects, flag="database"):
-    """The connection string, as libpq reads it."""
+    """Returns the connection string, parsed as libpq parses it."""
     return psycopg2.extensions.parse_dsn(flags(objects)[flag])
 
 
@@ -213,7 +213,7 @@ def test_cloudnative_pg():
 
 
 def test_hooks():
-    """After an installation groups are taken over, those switched off handed back; before the end, all of them."""
+    """After an installation, groups are taken over, and disabled groups handed back; before the end, all groups."""
     jobs = {
         one["metadata"]["annotations"]["helm.sh/hook"]: pod["spec"]
         for one, pod in pods(render())
@@ -240,7 +240,7 @@ def test_hooks():
 
 
 def test_all_groups_switched_off():
-    """An upgrade hands back what was on before, also when no group is left"""
+    """An upgrade hands back groups that were enabled before, also when no group is left"""
     names = ("openreports.io/v1alpha1", "reports.kyverno.io/v1", "wgpolicyk8s.io/v1alpha2")
     hooks = {
         one["metadata"]["annotations"]["helm.sh/hook"]: pod["spec"]["containers"][0]

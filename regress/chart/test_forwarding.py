@@ -23,7 +23,7 @@ def flags(pod):
 
 
 def roles(objects):
-    """Rights and to whom they are bound, by kind and name."""
+    """Returns the rights and the subjects of roles, by kind and name."""
     given = {}
     for one in of_kind(objects, "Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"):
         rules = [{key: sorted(value) for key, value in rule.items()} for rule in one.get("rules", [])]
@@ -33,7 +33,7 @@ def roles(objects):
 
 
 def test_rights_are_those_of_the_page():
-    """list and watch of the chosen kinds, and Events: what docs/security.md says, and nothing else."""
+    """The rights are those of docs/security.md and no others: list and watch of the chosen kinds, and Events."""
     section = (TOP / "docs" / "security.md").read_text().partition("\n## Senders\n")[2].partition("\n## ")[0]
     block = re.search(r"^```yaml\n(.*?)^```", section, re.M | re.S)[1]
     values = {**ONLY_SENDER, "sender": {**SENDER, "kinds": SENDER["kinds"][:2]}}
@@ -51,7 +51,7 @@ def test_chosen_kinds_only():
 
 
 def test_a_sender_alone():
-    """Neither proxies nor database, nor their rights, certificates and jobs."""
+    """A sender alone has no proxies and no database, nor their rights, certificates and jobs."""
     kinds = {one["kind"] for one in render(ONLY_SENDER)}
     assert kinds == {"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "Service",
                      "StatefulSet", "NetworkPolicy"}
@@ -80,7 +80,7 @@ def test_flags():
 
 @pytest.mark.parametrize("values", SENDERS)
 def test_queue(values):
-    """One pod whose queue outlives it, and is larger than --queue-bytes."""
+    """The sender is one pod; its queue outlives the pod, and the volume is larger than --queue-bytes."""
     spec = named(render(values), "StatefulSet", "kube-reports-sender")["spec"]
     assert spec["replicas"] == 1
     claim = spec["volumeClaimTemplates"][0]
@@ -92,7 +92,7 @@ def test_queue(values):
 
 
 def test_network_of_the_sender():
-    """Only the port of metrics is open; egress may be limited."""
+    """Only the port for metrics is open; egress may be limited."""
     spec = named(render(ONLY_SENDER), "NetworkPolicy", "kube-reports-sender")["spec"]
     assert spec["policyTypes"] == ["Ingress"]
     assert [rule["ports"] for rule in spec["ingress"]] == [[{"protocol": "TCP", "port": "metrics"}]]
@@ -101,7 +101,7 @@ def test_network_of_the_sender():
 
 
 def test_receiver():
-    """The port of the flag, of the container and of the Service are one; without a receiver there is none."""
+    """Flag, container and Service have the same port; without a receiver there is no such port."""
     objects = render(MATRIX["receiver-with-certificates"])
     pod = pod_of(objects, "Deployment", "kube-reports")
     given = flags(pod)
@@ -121,7 +121,7 @@ def test_receiver():
 
 
 def test_setup_of_a_receiver(server):
-    """The setup grants ingest for a receiver, again and again, and for nobody else."""
+    """The setup grants ingest to the role of a receiver, also repeatedly, and to no other role."""
     job = next(one for one in of_kind(render(MATRIX["receiver"]), "Job")
                if one["metadata"]["labels"]["app.kubernetes.io/component"] == "setup")
     environment = job["spec"]["template"]["spec"]["containers"][0]["env"]

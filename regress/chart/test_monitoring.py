@@ -1,4 +1,4 @@
-"""Alerts name metrics that there are, and point at docs/operations.md; dashboards arrive as they are."""
+"""Alerts name existing metrics and sections of docs/operations.md; dashboards are in the chart unchanged."""
 
 import contextlib
 import json
@@ -39,7 +39,7 @@ def rules(values=None):
 
 
 def documented():
-    """Of the page's table of alerts: for, severity, expression."""
+    """Returns the page's table of alerts: for, severity, expression."""
     rows = re.findall(r"^\| \[(\w+)\]\(#\w+\) \| (\w+) \| (\w+) \| `(.*)` \|$", OPERATIONS, re.M)
     return {name: rest for name, *rest in rows}
 
@@ -63,7 +63,7 @@ def test_runbooks():
 
 
 def test_job():
-    """The job that alerts name is the one that the ServiceMonitor gives."""
+    """The ServiceMonitor sets the job that alerts name."""
     for name in ("kube-reports", "other"):
         objects = render({**ON, "nameOverride": name})
         monitors = [one["spec"] for one in of_kind(objects, "ServiceMonitor")]
@@ -84,7 +84,7 @@ def test_alerts_can_be_left_out():
 
 
 def test_alerts_of_parts():
-    """A release has the alerts of its parts only: absent() of what it does not run would always fire."""
+    """A release has only the alerts of its own parts: absent() of a part that does not run would always fire."""
     parts = {one["alert"]: one["of"]
              for one in yaml.safe_load((CHART / "files" / "alerts.yaml").read_text())["alerts"]}
     assert set(rules()) == set(parts)
@@ -99,7 +99,7 @@ def test_alerts_of_parts():
 
 
 def names(expression):
-    """Metrics of an expression: words that are no function, label or value."""
+    """Returns the metrics in an expression: words that are no function, label or value."""
     plain = re.sub(r'"[^"]*"', "", expression)
     plain = re.sub(r"\b(by|without) \([^)]*\)", "", plain)
     plain = re.sub(r"\{[^}]*\}", "", plain)
@@ -115,7 +115,7 @@ def test_names_of_an_expression():
 
 @pytest.fixture
 def metrics(server, tmp_path):
-    """Asks a proxy that works for /metrics."""
+    """The text of /metrics of a proxy that works."""
     server.psql("CREATE DATABASE reports")
     server.setup("postgres", "reports")
     key, certificate = tmp_path / "tls.key", tmp_path / "tls.crt"
@@ -176,13 +176,13 @@ def metrics(server, tmp_path):
 
 
 def series(text):
-    """Names that can be asked for."""
+    """Returns the names of series in the text of /metrics."""
     for name, kind in re.findall(r"^# TYPE (\w+) (\w+)$", text, re.M):
         yield from [name + end for end in ("_bucket", "_sum", "_count")] if kind == "histogram" else [name]
 
 
 def test_metrics_of_alerts_are_there(metrics):
-    """Some come with the first step of upkeep.  regress/http asks the other programs for their own."""
+    """Each metric of an alert exists; some only after the first step of upkeep.  regress/http tests other programs."""
     off = {part: {"enabled": False} for part in PARTS}
     wanted = {alert: names(rule["expr"]) for alert, rule in rules(off).items()}
     assert all(wanted.values())
@@ -196,7 +196,7 @@ def test_metrics_of_alerts_are_there(metrics):
 
 
 def test_summaries():
-    """What a summary says of labels, the expression leaves there."""
+    """The expression keeps the labels that the summary uses."""
     for alert in yaml.safe_load((CHART / "files" / "alerts.yaml").read_text())["alerts"]:
         kept = re.findall(r"(?:sum|max|min|avg) ?(?:by \(([^)]*)\))?", alert["expr"])
         for label in re.findall(r"\$labels\.(\w+)", alert["summary"]):

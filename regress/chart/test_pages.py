@@ -1,4 +1,4 @@
-"""What docs/install.md and the chart's README.md tell people to type: values that there are, commands that render."""
+"""docs/install.md and the chart's README.md: their values exist, and their commands render."""
 
 import json
 import re
@@ -16,7 +16,7 @@ OURS, _, EQUIVALENTS = PAGE.partition("## Values of reports-server's chart")
 
 
 def known(path):
-    """Whether the schema has such a value, or a free map in which it may be."""
+    """Whether the schema has this value, or a free map that may have it."""
     node = SCHEMA
     for name in path.split("."):
         if name == "*" or "properties" not in node:
@@ -28,7 +28,7 @@ def known(path):
 
 
 def values_in(text):
-    """Paths of values between backquotes: a.b, a.b=c, a.b: c."""
+    """Returns the paths of values between backquotes: a.b, a.b=c, a.b: c."""
     for quoted in re.findall(r"`([^`\n]+)`", text):
         found = re.match(r"([a-z]\w*(?:\.[\w*]+)*)(?:[:=].*)?$", quoted)
         if found and found[1].partition(".")[0] in SCHEMA["properties"] and ("." in found[1] or "=" in quoted):
@@ -93,7 +93,7 @@ def test_equivalents():
 
 
 def commands():
-    """helm install and helm upgrade of the page, with what they read."""
+    """Returns the commands helm install and helm upgrade of the page, with the files that they read."""
     for language, block in re.findall(r"^```(\w*)\n(.*?)^```$", PAGE, re.M | re.S):
         text = "" if language else block.replace("\\\n", " ")
         for line, values in re.findall(
@@ -105,7 +105,7 @@ def commands():
 @pytest.mark.parametrize("line, values", commands())
 def test_commands_render(line, values, binary):
     words = shlex.split(line)
-    # What only a cluster understands.
+    # Options that need a cluster.
     left_out = {"--wait", "--create-namespace", "--reset-then-reuse-values"}
     words = ["template", *(word for word in words[2:] if word not in left_out)]
     done = helm(*words, "--kube-version", KUBE_VERSION, binary=binary, cwd=TOP, input=values)
@@ -113,7 +113,7 @@ def test_commands_render(line, values, binary):
 
 
 def test_secrets_of_the_readme():
-    """The values of the page take from the Secrets of the page what these have"""
+    """The values of the page name keys that the Secrets of the page have"""
     (block,) = [text for text in re.findall(r"^```\n(.*?)^```$", README, re.M | re.S) if "create secret" in text]
     secrets = {
         name: set(re.findall(r"--from-literal=(\w+)=", words) + re.findall(r"--from-file=(\S+)", words))
@@ -152,7 +152,7 @@ def test_values_render(block, binary):
 
 
 def test_links():
-    """Sections that the page points to are there."""
+    """The sections exist to which the page has links."""
     for page, anchor in re.findall(r"\]\((\w+\.md)#([\w-]+)\)", PAGE):
         titles = re.findall(r"^#+ (.*)$", (TOP / "docs" / page).read_text(), re.M)
         assert anchor in [

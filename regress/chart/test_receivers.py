@@ -1,4 +1,4 @@
-"""The programs beside the proxy that take what senders send: kube-reports-grpc and kube-reports-evidence."""
+"""The programs beside the proxy that receive from senders: kube-reports-grpc and kube-reports-evidence."""
 
 import json
 
@@ -31,7 +31,7 @@ def test_off_unless_asked_for():
 
 @pytest.mark.parametrize("part", PARTS)
 def test_ports_and_names(part):
-    """Flag, container, Service and NetworkPolicy have one port; the names are in the certificate."""
+    """Flag, container, Service and NetworkPolicy have the same port; the certificate has the names of the Service."""
     objects = render(ALL)
     container = pod_of(objects, part)["containers"][0]
     ports = {one["name"]: one["containerPort"] for one in container["ports"]}
@@ -57,7 +57,7 @@ def test_ports_and_names(part):
 
 @pytest.mark.parametrize("part", PARTS)
 def test_database_and_senders(part):
-    """The database is that of the proxies, which lets it in; the CAs of senders are those of the receiver."""
+    """The program uses the proxies' database, whose NetworkPolicy admits it, and the receiver's CAs of senders."""
     objects = render(ALL)
     container = pod_of(objects, part)["containers"][0]
     proxy = named(objects, "Deployment", "kube-reports")["spec"]["template"]["spec"]["containers"][0]
@@ -82,7 +82,7 @@ def test_setup_grants(part):
 
 @pytest.mark.parametrize("part", PARTS)
 def test_end_of_a_pod(part):
-    """Kubernetes waits longer than the program does."""
+    """The grace period of the pod is longer than the shutdown of the program."""
     objects = render(MATRIX[part])
     seconds = int(flags(objects, part)["shutdown-timeout"].removesuffix("s"))
     assert pod_of(objects, part)["terminationGracePeriodSeconds"] > seconds + 10
@@ -94,7 +94,7 @@ def test_the_uid_of_the_cluster():
 
 
 def test_volume():
-    """One pod at a time has it, and it outlives the release; pods that share it replace each other one by one."""
+    """The volume has one pod at a time and outlives the release; pods that share a volume are replaced one by one."""
     objects = render(MATRIX["evidence"])
     claim = named(objects, "PersistentVolumeClaim", "kube-reports-evidence")
     assert claim["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"

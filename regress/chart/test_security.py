@@ -1,4 +1,4 @@
-"""What pods may do, and the proxies in the cluster: Pod Security "restricted", and the roles of docs/security.md."""
+"""Rights of pods, and of proxies in the cluster: Pod Security "restricted", and the roles of docs/security.md."""
 
 import re
 
@@ -14,7 +14,7 @@ VOLUMES = {"configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persiste
 
 
 def violations(pod):
-    """What Pod Security "restricted" does not let pass."""
+    """Returns the violations of Pod Security "restricted"."""
     spec = pod["spec"]
     context = spec.get("securityContext", {})
     found = [f"{name} is set" for name in ("hostNetwork", "hostPID", "hostIPC") if spec.get(name)]
@@ -55,7 +55,7 @@ def test_restricted(values):
 
 
 def test_restricted_is_noticed():
-    """The check above finds what is wrong."""
+    """The check above finds violations."""
     contexts = {
         "podSecurityContext": {"runAsNonRoot": None, "seccompProfile": None},
         "securityContext": {"allowPrivilegeEscalation": True},
@@ -66,7 +66,7 @@ def test_restricted_is_noticed():
 
 @every_values
 def test_tokens(values):
-    """Only pods that ask kube-apiserver have a token."""
+    """Only pods that call kube-apiserver have a token."""
     for one, pod in pods(render(values)):
         component = one["metadata"]["labels"]["app.kubernetes.io/component"]
         asks = component in ("proxy", "apiservices", "sender") or (
@@ -76,7 +76,7 @@ def test_tokens(values):
 
 
 def roles_of(objects):
-    """What is granted to whom, without the words that do not matter."""
+    """Returns the rights and their subjects, without labels and annotations."""
 
     def key(one):
         return one["kind"], one["metadata"].get("namespace"), one["metadata"]["name"]
@@ -93,13 +93,13 @@ def roles_of(objects):
 
 
 def documented():
-    """The objects of docs/security.md in the sections about proxies and hooks; others are for people."""
+    """Returns the objects of docs/security.md in the sections about proxies and hooks; the others are for people."""
     sections = (TOP / "docs" / "security.md").read_text().split("\n## ")
     ours = ("The serving certificate and APIServices\n", "What the proxy may do in the cluster\n")
     page = "\n".join(section for section in sections if section.startswith(ours))
     blocks = re.findall(r"^```yaml\n(.*?)^```", page, re.M | re.S)
     objects = [document for block in blocks for document in yaml.safe_load_all(block) if document]
-    # "bound in the same way"
+    # The page says "bound in the same way".
     bound = next(
         one for one in objects if one["kind"] == "ClusterRoleBinding" and one["metadata"]["name"] == NAMESPACES
     )
@@ -129,7 +129,7 @@ def test_roles_are_those_of_the_page():
 
 
 def test_flow_schema():
-    """What the proxies ask about clients is as on the page, in the version that each Kubernetes has."""
+    """The FlowSchema for the proxies' reviews is the one of the page, in the API version of each Kubernetes."""
     block = next(block for block in re.findall(r"^```yaml\n(.*?)^```", (TOP / "docs" / "security.md").read_text(),
                                                re.M | re.S) if "kind: FlowSchema" in block)
     wanted = yaml.safe_load(block)
@@ -141,7 +141,7 @@ def test_flow_schema():
 
 
 def test_least():
-    """Without being asked for, no right to read policies, nor to change APIServices of groups that are not served."""
+    """By default there is no right to read policies, nor to change APIServices of groups that are not served."""
     objects = render()
     assert "policies" not in repr(
         [one["rules"] for one in of_kind(objects, "ClusterRole") if one["metadata"]["name"] == "kube-reports-policies"]
@@ -154,7 +154,7 @@ def test_least():
 
 
 def test_roles_for_people():
-    """All built-in types, for whoever has the cluster's view or admin."""
+    """The roles have all built-in types, and are aggregated to the cluster's roles view and admin."""
     types = {path.stem.partition(".")[::2] for path in (TOP / "sql" / "crds").glob("*.json")}
     served = {group for resource, group in types} & {
         "wgpolicyk8s.io",

@@ -16,7 +16,7 @@ BASES = ["everything", "external-everything", "service-file", "cloudnative-pg", 
 
 
 def places(schema, path=()):
-    """Where the schema takes a text: (path, pattern), with a key for names that may be any."""
+    """Yields (path, pattern) of each text in the schema, with a key for free names."""
     if "string" in ([schema.get("type")] if isinstance(schema.get("type"), str) else schema.get("type", [])):
         yield path, schema.get("pattern", "")
     for name, part in schema.get("properties", {}).items():
@@ -35,10 +35,10 @@ def merged(left, right):
 
 
 def everywhere(text):
-    """The values with the text wherever the schema takes it, and with another text at the same places."""
+    """Returns the values with the text at each place where the schema allows it, and with another text there."""
     strange, plain = {}, {}
     for path, pattern in places(SCHEMA):
-        # Roles have to be different ones.
+        # Roles must be different.
         role = path[-1] if path[:-1] == ("database", "setup", "roles") else ""
         if re.search(pattern, text + role):
             strange, plain = merged(strange, at(path, text + role)), merged(plain, at(path, "plain" + role))
@@ -52,7 +52,7 @@ def at(path, value):
 
 
 def shape(document):
-    """Names and types."""
+    """Returns the names and types of a document, without the values."""
     if isinstance(document, dict):
         return {name: shape(value) for name, value in document.items()}
     if isinstance(document, list):
@@ -67,14 +67,14 @@ def shape_with(values):
 
 @pytest.mark.parametrize("base", BASES)
 def test_text_stays_text(base):
-    """Each text is refused by the schema or is in the objects as text, whatever it looks like."""
+    """The schema refuses a text, or the objects have it as text, even if it looks like another type."""
     for text in TEXTS:
         strange, plain = (json.dumps(merged(MATRIX[base], values)) for values in everywhere(text))
         assert shape_with(strange) == shape_with(plain), text
 
 
 def test_numbers_as_names():
-    """Helm takes 123 as a release, and Kubernetes as a namespace."""
+    """Helm accepts 123 as the name of a release, and Kubernetes as the name of a namespace."""
     for one in render(MATRIX["all-groups"], release="123") + render(MATRIX["everything"], release="123"):
         metadata = one["metadata"]
         for text in (metadata.get("namespace", ""), *metadata.get("labels", {}).values()):
@@ -84,7 +84,7 @@ def test_numbers_as_names():
 
 
 def test_large_numbers():
-    """The numbers of a values file are floating-point numbers in templates: 268435456 is no 2.68435456e+08."""
+    """Numbers of a values file are floating-point numbers in templates: 268435456 must not become 2.68435456e+08."""
     values = {
         "proxy": {"extraFlags": {"max-buffered-answer-bytes": 268435456}},
         "postgresql": {"parameters": {"max_wal_size": 1048576}},
@@ -99,7 +99,7 @@ def test_large_numbers():
 
 
 def test_parameters_of_cloudnative_pg():
-    """Its type takes texts alone."""
+    """CloudNativePG's type accepts only texts."""
     values = {"database": {"type": "cloudnative-pg"},
               "postgresql": {"parameters": {"max_connections": 200, "jit": False, "work_mem": 1048576}}}
     parameters = of_kind(render(values), "Cluster")[0]["spec"]["postgresql"]["parameters"]
@@ -109,8 +109,8 @@ def test_parameters_of_cloudnative_pg():
 @pytest.mark.parametrize("base", ["defaults", "cloudnative-pg", "cert-manager", "everything"])
 def test_long_names(base):
     """
-    Helm takes names of releases of 53 characters, Kubernetes names of Services and Jobs and labels of 63.  A label of a
-    StatefulSet's pods has its name and a hash (52), CloudNativePG takes 50, and a certificate a common name of 64.
+    Limits of names in characters: 53 of a release in Helm; 63 of Services, Jobs and labels in Kubernetes; 52 of a
+    StatefulSet, because a label of its pods has a hash too; 50 in CloudNativePG; 64 of a certificate's common name.
     """
     release = "kube-reports-of-the-production-cluster-in-the-far-west"[:53]
     long = {**MATRIX[base], "fullnameOverride": ""}
@@ -124,7 +124,7 @@ def test_long_names(base):
 
 
 def test_labels_of_pods_are_selected():
-    """What selects pods cannot be overridden: Kubernetes refuses a Deployment that does not select its own pods."""
+    """Labels that select pods cannot be overridden: Kubernetes refuses a Deployment that does not select its pods."""
     for values in ({"commonLabels": {"app.kubernetes.io/component": "mine"}},
                    {"podLabels": {"app.kubernetes.io/name": "mine"}},
                    {"dashboards": {"labels": {"app.kubernetes.io/instance": "mine"}}}):
@@ -149,7 +149,7 @@ def test_labels_of_pods_are_selected():
     ({"updateStrategy": {"rollingUpdate": {"maxSurge": 0}}}, "updateStrategy"),
 ])
 def test_contradictions_are_refused(values, said, binary):
-    """Values that one object would take and another would not are refused before anything is made."""
+    """Values that one object would accept and another would refuse are refused before any object is made."""
     done = template(json.dumps(values), binary, check=False)
     assert done.returncode != 0
     assert said in done.stderr

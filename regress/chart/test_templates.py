@@ -15,7 +15,7 @@ from conftest import CHART, KUBE_VERSION, TOP, containers, helm, named, of_kind,
 from matrix import MATRIX
 
 every_values = pytest.mark.parametrize("values", MATRIX.values(), ids=MATRIX)
-# What operators bring; Kubernetes itself has no schema of it.
+# Kinds of operators; Kubernetes itself has no schemas of them.
 WITH_TYPES = {"cert-manager.io/v1", "monitoring.coreos.com/v1"}
 FOREIGN = {*WITH_TYPES, "postgresql.cnpg.io/v1"}
 OLDEST = "1.25.0"
@@ -23,7 +23,7 @@ GENERATED = ("tls.crt", "tls.key", "ca.crt", "password", "kube-reports/expires",
              "checksum/superuser")
 
 
-# Each call would read the definitions of that version again.
+# Cached, because each call would read the definitions of that version again.
 kubernetes_validate.utils.schema_contents = functools.lru_cache(maxsize=None)(
     kubernetes_validate.utils.schema_contents
 )
@@ -40,7 +40,7 @@ def test_lint(binary):
 
 
 def test_versions():
-    """The application's version is the extension's; the oldest Kubernetes is one whose schemas are tried."""
+    """appVersion is the version of the extension; the schemas of the oldest supported Kubernetes are tested."""
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
     control = (TOP / "extension" / "kube_reports.control").read_text()
     assert chart["appVersion"] == re.search(r"default_version = '(.*)'", control)[1]
@@ -64,7 +64,7 @@ def test_schemas(values):
 
 
 def without_generated(one):
-    """Passwords, certificates and names that follow from them are new each time."""
+    """Returns the object without passwords, certificates and names made from them, which are new each time."""
     if isinstance(one, dict):
         return {key: "" if key in GENERATED else without_generated(value) for key, value in one.items()}
     if isinstance(one, list):
@@ -74,7 +74,7 @@ def without_generated(one):
 
 @every_values
 def test_both_helms(values):
-    """Helm 4 makes what Helm 3 makes."""
+    """Helm 4 and Helm 3 make the same objects."""
 
     def by_name(objects):
         return {
@@ -86,21 +86,21 @@ def test_both_helms(values):
 
 
 def read_by_operators(objects):
-    """What the types of operators do not know in these objects."""
+    """Returns the fields of these objects that the types of operators do not have."""
     return subprocess.run([os.environ["FOREIGN_TYPES"]], input="".join(json.dumps(one) + "\n" for one in objects),
                           capture_output=True, text=True, timeout=60, check=False)
 
 
 @every_values
 def test_types_of_operators(values):
-    """cert-manager and the Prometheus operator know each field; CloudNativePG's types cannot be had as a Go module."""
+    """cert-manager's and the Prometheus operator's types have each field; CloudNativePG has no Go module of types."""
     foreign = [one for one in render(values) if one["apiVersion"] in WITH_TYPES]
     done = read_by_operators(foreign)
     assert done.returncode == 0 and done.stdout == f"{len(foreign)} objects, 0 failed\n", done.stdout + done.stderr
 
 
 def test_types_of_operators_refuse():
-    """The program finds a field of another name, a value of another type, and a kind that it does not know."""
+    """The program finds a field with a wrong name, a value of a wrong type, and an unknown kind."""
     issuer = {"apiVersion": "cert-manager.io/v1", "kind": "Issuer", "metadata": {"name": "one"},
               "spec": {"selfSigned": {}}}
     wrong = [{**issuer, "spec": {"selfsigned": {}}}, {**issuer, "spec": []}, {**issuer, "kind": "Other"}]
@@ -110,7 +110,7 @@ def test_types_of_operators_refuse():
 
 @every_values
 def test_references(values):
-    """Names are given once; what an object refers to is there, or is one that the values name."""
+    """Names are unique; an object to which another one refers exists, or the values name it."""
     objects = render(values)
     names = collections.Counter(
         (one["kind"], one["metadata"].get("namespace"), one["metadata"]["name"]) for one in objects
@@ -172,7 +172,7 @@ def test_selectors(values):
 
 @every_values
 def test_namespaces(values):
-    """What has a namespace says which; what has none says none."""
+    """Namespaced objects name their namespace; cluster-scoped objects have none."""
     clusterwide = {"ClusterRole", "ClusterRoleBinding", "APIService", "FlowSchema"}
     for one in render(values):
         if one["metadata"]["name"] in ("kube-reports-more", "text"):
@@ -196,7 +196,7 @@ def test_never_unverified(values):
 
 
 def test_apiservices():
-    """As objects: one for each group that is on, which kube-apiserver leaves alone where a CRD has the group, too."""
+    """Each enabled group can have an APIService object; kube-apiserver does not change it when CRDs have the group."""
     objects = render({"apiServices": {"method": "objects", "additionalGroups": ["aquasecurity.github.io/v1alpha1"]}})
     services = of_kind(objects, "APIService")
     assert [one["metadata"]["name"] for one in services] == [
@@ -213,7 +213,7 @@ def test_apiservices():
 
 
 def test_one_wait_for_the_database():
-    """The setup is no hook: helm --wait would wait for proxies that wait for it; each release has its own Job."""
+    """The setup is not a hook: helm --wait would wait for proxies, which wait for the setup; each release has a Job."""
 
     def job(values):
         found = [
@@ -228,7 +228,7 @@ def test_one_wait_for_the_database():
     assert job({}) == job({"replicas": 3})
     assert job({}) != job({"database": {"name": "other"}})
     assert job({}) != job({"image": {"tag": "other"}})
-    # helm template knows one revision only.
+    # helm template always renders revision 1.
     assert ".Release.Revision" in (CHART / "templates" / "setup.yaml").read_text()
 
 
@@ -242,7 +242,7 @@ def test_shutdown_has_time():
 
 
 def test_in_the_place_of_reports_server():
-    """The Service that Kyverno's chart waits for has endpoints in its namespace: those of the proxies."""
+    """The Service for which Kyverno's chart waits has endpoints in its namespace: the endpoints of the proxies."""
     objects = render({"fullnameOverride": "kyverno-reports-server"}, release="kyverno")
     service = named(objects, "Service", "kyverno-reports-server")
     assert service["metadata"]["namespace"] == "kyverno"
@@ -251,10 +251,10 @@ def test_in_the_place_of_reports_server():
 
 
 def test_notes():
-    """What is printed after an installation fits the values."""
+    """The notes that helm prints after an installation fit the values."""
 
     def notes(values):
-        # Helm 3 takes no --kube-version here, and believes in 1.20.
+        # Helm 3 has no --kube-version here, and assumes 1.20.
         return helm(
             "install",
             "kube-reports",

@@ -1,4 +1,4 @@
-"""What the chart makes once is kept: helm asks a stand-in for kube-apiserver what is in the cluster already."""
+"""Secrets that the chart makes once are kept: helm asks a stand-in for kube-apiserver which objects exist."""
 
 import base64
 import contextlib
@@ -15,7 +15,7 @@ import pytest
 from conftest import CHART, HELMS, KUBE_VERSION, helm, named, of_kind, yaml_documents
 
 SECRETS = "/api/v1/namespaces/kube-reports/secrets"
-# Helm 4 asks what each kind is called.
+# Helm 4 asks discovery for the resource of each kind.
 KINDS = {
     "v1": ["Secret", "Namespace", "ServiceAccount", "ConfigMap", "Service"],
     "apps/v1": ["Deployment", "StatefulSet"],
@@ -63,7 +63,7 @@ FIXED = {
 
 
 class Cluster:
-    """Secrets by their names, over plain HTTP."""
+    """A stand-in for kube-apiserver: serves Secrets by their names, over plain HTTP."""
 
     def __init__(self, directory):
         self.secrets = {}
@@ -106,17 +106,17 @@ class Cluster:
         )
 
     def render(self, binary, *values, check=True):
-        """Renders as helm upgrade would; the finished helm."""
+        """Renders as helm upgrade would; returns the finished process."""
         return helm("template", "kube-reports", CHART, "--namespace", "kube-reports", "--dry-run=server",
                     "--kube-version", KUBE_VERSION, "--disable-openapi-validation", "--kubeconfig", self.kubeconfig,
                     *values, binary=binary, check=check)
 
     def upgrade(self, binary, *values):
-        """Renders as helm upgrade would, and keeps the Secrets that come of it."""
+        """Renders as helm upgrade would, and stores the rendered Secrets."""
         objects = yaml_documents(self.render(binary, *values).stdout)
         self.secrets = {one["metadata"]["name"]: one for one in of_kind(objects, "Secret")}
         for one in self.secrets.values():
-            # By these helm knows what is of the release.
+            # Helm recognizes the objects of a release by these.
             one["metadata"].setdefault("annotations", {}).update(
                 {"meta.helm.sh/release-name": "kube-reports", "meta.helm.sh/release-namespace": "kube-reports"}
             )
@@ -140,7 +140,7 @@ def certificates(text):
 
 
 def verify(directory, files, *options):
-    """What openssl says of a certificate by the CAs beside it."""
+    """Returns the output of openssl verify for a certificate, with the CAs beside it."""
     (directory / "ca.crt").write_text(files["ca.crt"])
     (directory / "tls.crt").write_text(files["tls.crt"])
     return subprocess.run(
@@ -175,7 +175,7 @@ def test_without_a_cluster_they_are_new():
 
 
 def test_certificate_is_good(cluster, tmp_path):
-    """kube-apiserver verifies it by the CA, for the Service's name; likewise libpq the database's."""
+    """The CA verifies the certificate for the Service's name (kube-apiserver), and the database's (libpq)."""
     cluster.upgrade(cluster.binary, "--set", "certificate.days=100")
     for name, host in (
         ("kube-reports-tls", "kube-reports.kube-reports.svc"),
@@ -209,7 +209,7 @@ def test_certificate_is_good(cluster, tmp_path):
 
 
 def test_certificate_is_renewed_in_time(cluster, tmp_path):
-    """In the last third of its time; the CA before stays beside the new one: older proxies are still believed."""
+    """A certificate is renewed in the last third of its time; the old CA stays, so that older proxies are trusted."""
     cluster.upgrade(cluster.binary)
     days = 1095 * 86400
     for left, renewed in ((days / 3 + 86400, False), (days / 3 - 86400, True)):
@@ -222,14 +222,14 @@ def test_certificate_is_renewed_in_time(cluster, tmp_path):
     assert certificates(after["ca.crt"])[1:] == certificates(before["ca.crt"])[:1]
     assert verify(tmp_path, after).returncode == 0
     assert verify(tmp_path, {**before, "ca.crt": after["ca.crt"]}).returncode == 0
-    # The next one forgets it.
+    # The next renewal removes the old CA.
     cluster.secrets["kube-reports-tls"]["metadata"]["annotations"]["kube-reports/expires"] = "1"
     cluster.upgrade(cluster.binary)
     assert len(certificates(cluster.data("kube-reports-tls")["ca.crt"])) == 2
 
 
 def test_lost_secret(cluster):
-    """One of the two is gone: both are made anew, for they have one CA."""
+    """When one of the two Secrets is lost, both are made anew, because they have the same CA."""
     cluster.upgrade(cluster.binary)
     before = cluster.data("kube-reports-tls")
     del cluster.secrets["kube-reports-database-tls"]
@@ -249,7 +249,7 @@ def test_lost_secret(cluster):
     ("cloudnative-pg", "Cluster", "postgresql.cnpg.io/v1", "clusters"),
 ])
 def test_database_is_not_left_by_mistake(cluster, made, kind, api, plural):
-    """Reports do not move with database.type: the upgrade is refused until it says that they may stay behind."""
+    """A change of database.type does not move reports: the upgrade is refused unless a value permits that."""
     name = "kube-reports-database"
     cluster.others[f"/apis/{api}/namespaces/kube-reports/{plural}/{name}"] = {
         "apiVersion": api, "kind": kind, "metadata": {
@@ -262,13 +262,13 @@ def test_database_is_not_left_by_mistake(cluster, made, kind, api, plural):
     done = cluster.render(cluster.binary, *other, check=False)
     assert done.returncode != 0 and f"has a database of database.type {made}" in done.stderr, done.stderr
     cluster.upgrade(cluster.binary, *other, "--set", "database.leaveExisting=true")
-    # Only what stands there already is in question.
+    # Only an existing object is a reason to refuse.
     cluster.others.clear()
     cluster.upgrade(cluster.binary, *other)
 
 
 def test_job_that_was_left_does_not_count(cluster):
-    """A failed upgrade has left its Job; the same revision of a later release sets the database up again"""
+    """When a failed upgrade has left its Job, the same revision of a later release sets the database up again"""
     def job():
         (name,) = (one["metadata"]["name"] for one in of_kind(cluster.upgrade(cluster.binary), "Job")
                    if one["metadata"]["name"].startswith("kube-reports-setup-"))

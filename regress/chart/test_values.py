@@ -1,4 +1,4 @@
-"""Values: each is documented, has its default and its schema, and nothing else is taken."""
+"""Each value is documented, and has a default and a schema; other values are refused."""
 
 import json
 import subprocess
@@ -14,7 +14,7 @@ VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
 
 
 def described(schema, path=()):
-    """Paths of the schema that say what they are."""
+    """Yields the paths of the schema that have a description."""
     for name, part in schema.get("properties", {}).items():
         if "description" in part:
             yield ".".join((*path, name))
@@ -30,7 +30,7 @@ def value(path):
 
 
 def rooms(schema, path=()):
-    """Objects whose parts are listed."""
+    """Yields the objects of the schema whose members are listed."""
     if schema.get("properties"):
         yield ".".join(path), schema
     for name, part in schema.get("properties", {}).items():
@@ -63,7 +63,7 @@ def test_nothing_else_is_taken():
 
 
 def test_page():
-    """README.md has each value, its default and what the schema says of it."""
+    """README.md has each value, its default and its description from the schema."""
     done = subprocess.run([TOP / ".ci" / "chart-values", "--check"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
 
