@@ -12,6 +12,7 @@
 
 #include "engine/api/accept.h"
 #include "engine/api/metadata.h"
+#include "api/policy_reporter.h"
 
 static const char prefix[] = "/v1/export/";
 static const char fleet_prefix[] = "/v1/fleet/";
@@ -20,10 +21,11 @@ static const char namespaces[] = "namespaces/";
 /* The parts of an export path. */
 typedef struct ExportTarget
 {
-	const char *what;			/* results, events or fleet/...; a literal */
+	const char *what;			/* results, events, fleet/... or policy-reporter; a literal */
 	bool		one_document;	/* small, so it is also offered as one JSON document */
 	bool		events;
 	JsonText	namespace_name; /* bytes NULL: the whole cluster */
+	ReporterTarget reporter;	/* of policy-reporter */
 } ExportTarget;
 
 /* The paths about a fleet, after /v1/. */
@@ -51,6 +53,12 @@ target_of(const char *path, ExportTarget *target)
 	static const char *const whats[] = {"results", "events"};
 
 	*target = (ExportTarget) {0};
+	if (reporter_target(path, &target->reporter))
+	{
+		target->what = "policy-reporter";
+		target->namespace_name = target->reporter.namespace_name;
+		return true;
+	}
 	if (strncmp(path, fleet_prefix, sizeof(fleet_prefix) - 1) == 0)
 		return fleet_target_of(path, target);
 	if (strncmp(path, prefix, sizeof(prefix) - 1) != 0)
@@ -126,6 +134,17 @@ static const ExportFormats of_documents = {
 	document_formats, sizeof(document_formats) / sizeof(document_formats[0]),
 	"only the following media types are accepted: application/json, application/x-ndjson, application/jsonl, text/csv",
 	"parameter \"format\" is none of \"json\", \"jsonl\" and \"csv\""
+};
+
+static const ExportFormat json_formats[] = {
+	{"application/json", "json"},
+	{"application/*", "json"},
+	{"*/*", "json"},
+};
+
+static const ExportFormats of_json = {
+	json_formats, sizeof(json_formats) / sizeof(json_formats[0]),
+	"only the following media types are accepted: application/json", NULL
 };
 
 /*
@@ -251,10 +270,60 @@ query_filter(Arena *arena, const Route *route, const char **why)
 	return filter;
 }
 
+/* The query of Policy Reporter's API: an array of texts for each parameter. */
+static JsonNode *
+reporter_filter(Arena *arena, const Route *route)
+{
+	JsonNode   *filter = json_new_object(arena);
+
+	for (size_t i = 0; i < route->parameter_count; i++)
+	{
+		const RouteParameter *parameter = &route->parameters[i];
+		JsonNode   *given = json_get_text(filter, parameter->key);
+
+		if (given == NULL)
+		{
+			given = json_new_array(arena);
+			json_set_text(arena, filter, parameter->key, given);
+		}
+		json_append(arena, given, json_new_string(arena, parameter->value.bytes, parameter->value.len));
+	}
+	return filter;
+}
+
 /* ---------- the request ---------- */
 
+static void
+set_part(Arena *arena, JsonNode *request, const char *key, JsonText part)
+{
+	if (part.bytes != NULL)
+		json_set(arena, request, key, json_new_string(arena, part.bytes, part.len));
+}
+
+static JsonText
+reporter_request(Arena *arena, const Route *route, const ReporterTarget *target, const char *accept,
+				 JsonNode *resolved, int *code, const char **why)
+{
+	JsonNode   *request = json_new_object(arena);
+
+	*code = 406;
+	*why = of_json.accepted;
+	if (accepted_format(&of_json, accept) == NULL)
+		return (JsonText) {NULL, 0};
+	json_set(arena, request, "what", json_new_cstring(arena, "policy-reporter"));
+	json_set(arena, request, "format", json_new_cstring(arena, "json"));
+	json_set(arena, request, "answer", json_new_cstring(arena, target->answer));
+	set_part(arena, request, "argument", target->argument);
+	set_part(arena, request, "cluster", target->cluster);
+	set_part(arena, request, "namespace", target->namespace_name);
+	if (resolved != NULL)
+		json_set(arena, request, "resolved", resolved);
+	json_set(arena, request, "filter", reporter_filter(arena, route));
+	return json_text_of(arena, request);
+}
+
 JsonText
-export_request(Arena *arena, const Route *route, const char *accept, int *code, const char **why)
+export_request(Arena *arena, const Route *route, const char *accept, JsonNode *resolved, int *code, const char **why)
 {
 	const JsonText *after = route_parameter(route, "after");
 	const char *format;
@@ -263,6 +332,8 @@ export_request(Arena *arena, const Route *route, const char *accept, int *code, 
 	ExportTarget target;
 
 	target_of(route->path, &target);
+	if (target.reporter.answer != NULL)
+		return reporter_request(arena, route, &target.reporter, accept, resolved, code, why);
 	format = wanted_format(target.one_document ? &of_documents : &of_lines, route, accept, code, why);
 	if (format == NULL)
 		return (JsonText) {NULL, 0};
@@ -277,9 +348,7 @@ export_request(Arena *arena, const Route *route, const char *accept, int *code, 
 	}
 	json_set(arena, request, "what", json_new_cstring(arena, target.what));
 	json_set(arena, request, "format", json_new_cstring(arena, format));
-	if (target.namespace_name.bytes != NULL)
-		json_set(arena, request, "namespace", json_new_string(arena, target.namespace_name.bytes,
-															  target.namespace_name.len));
+	set_part(arena, request, "namespace", target.namespace_name);
 	if (after != NULL)
 		json_set(arena, request, "after", json_new_string(arena, after->bytes, after->len));
 	json_set(arena, request, "filter", filter);

@@ -154,6 +154,7 @@ authenticated(void *state, Authentication outcome, const User *user)
 static void
 authenticate(Exchange *exchange)
 {
+	exchange->question.basic = export_takes_basic(exchange->route);
 	identity_authenticate(exchange->http, &exchange->arena, &exchange->question, authenticated, exchange);
 }
 

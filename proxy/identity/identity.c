@@ -4,9 +4,10 @@
  *	  Authenticates and authorizes requests.
  *
  * Three sources can name the user of a request: the headers of a front proxy,
- * the certificate of a client, a bearer token.  The first source that names a
- * user counts.  If no source names a user but one was refused, the request is
- * refused; if there was no source at all, the request is anonymous.
+ * the certificate of a client, a bearer token.  For some paths, the token may
+ * be the password of HTTP Basic.  The first source that names a user counts.
+ * If no source names a user but one was refused, the request is refused; if
+ * there was no source at all, the request is anonymous.
  *
  * Only this is allowed: everything for system:masters, the always-allow paths
  * for everyone, and the rest by --authorization-mode.  The fixed modes also
@@ -19,8 +20,10 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "engine/api/status.h"
+#include "codec/base64.h"
 #include "trust/authentication_config.h"
 #include "identity/authentication_lookup.h"
 #include "trust/client_certificate.h"
@@ -156,6 +159,24 @@ token_reviewed(void *state, ReviewOutcome outcome, const ReviewAnswer *answer)
 	authenticated(question, user);
 }
 
+/* The password of an Authorization header of HTTP Basic; NULL when there is none. */
+static const char *
+basic_password(Arena *arena, const char *authorization)
+{
+	JsonText	credentials;
+	const char *colon;
+
+	authorization += strspn(authorization, " \t");
+	if (strncasecmp(authorization, "basic ", 6) != 0 || !base64_decode(arena, authorization + 6, &credentials) ||
+		credentials.len == 0)
+		return NULL;
+	colon = memchr(credentials.bytes, ':', credentials.len);
+	if (colon == NULL || colon + 1 == credentials.bytes + credentials.len ||
+		memchr(credentials.bytes, '\0', credentials.len) != NULL)
+		return NULL;
+	return arena_strndup(arena, colon + 1, (size_t) (credentials.bytes + credentials.len - colon - 1));
+}
+
 void
 identity_authenticate(HttpRequest *request, Arena *arena, IdentityQuestion *question, IdentityDone done, void *state)
 {
@@ -199,7 +220,11 @@ identity_authenticate(HttpRequest *request, Arena *arena, IdentityQuestion *ques
 			break;
 	}
 	if (authorization != NULL && token_reviews_possible())
+	{
 		token = bearer_token(arena, authorization, &spaced);
+		if (token == NULL && question->basic)
+			token = basic_password(arena, authorization);
+	}
 	if (authorization != NULL && spaced)
 		http_set_warning(request, "the provided Authorization header contains extra space before the bearer token, "
 						 "and is ignored");

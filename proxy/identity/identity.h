@@ -49,6 +49,7 @@ typedef struct IdentityQuestion
 	ReviewWaiter waiter;
 	Arena	   *arena;
 	const char *refusal;		/* why credentials were refused; NULL: none was refused */
+	bool		basic;			/* set by the owner: a token may come as the password of HTTP Basic */
 	IdentityDone authenticated;
 	AuthorizeDone authorized;
 	void	   *state;

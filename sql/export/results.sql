@@ -503,6 +503,7 @@ DECLARE
 	only_namespace text;
 	served		integer := (SELECT c.id FROM kube_reports.cluster c WHERE c.uid = api_export.cluster
 		AND kube_reports_internal.may_serve(c.id, caller));
+	reporting	integer;
 	owner		record;
 	results		kube_reports_internal.result_filter;
 	events		kube_reports_internal.event_filter;
@@ -529,6 +530,20 @@ BEGIN
 			RAISE EXCEPTION 'the filter has no member "%"', CASE WHEN filter ? 'cluster' THEN 'cluster'
 				ELSE 'cluster_labels' END USING ERRCODE = 'invalid_parameter_value',
 				HINT = 'An export is of the cluster of its proxy; /v1/fleet/... answers for several.';
+		END IF;
+		IF asked->>'what' = 'policy-reporter' THEN
+			reporting := kube_reports_internal.reporter_cluster(asked->>'cluster', served, caller);
+			IF reporting IS NULL THEN
+				code := 404;
+				content_type := 'application/json';
+				body := kube_reports_internal.status_document(404, 'NotFound', format(
+					'no cluster that is seen here is called "%s", or several are', left(asked->>'cluster', 100)), NULL);
+				RETURN;
+			END IF;
+			SELECT p."cursor", p.code, p.body INTO next_cursor, code, body
+				FROM kube_reports_internal.reporter_piece(asked, reporting, "cursor") p;
+			content_type := 'application/json';
+			RETURN;
 		END IF;
 		IF asked->>'what' LIKE 'fleet/%' AND asked->>'what' <> 'fleet/events' THEN
 			SELECT p."cursor", p.body INTO next_cursor, body FROM kube_reports_internal.fleet_piece(served, caller,
@@ -579,4 +594,5 @@ COMMENT ON FUNCTION kube_reports_internal.api_export(uuid, text, text, kube_repo
 	IS 'results or events of a cluster as JSON lines or CSV, piece by piece: call again with next_cursor until it is '
 		'null. request: {"what": "results", "events" or "fleet/...", "format": "jsonl", "csv", or of a fleet "json", '
 		'"namespace": the only one, "filter": {}, "after": id of an event}. fleet/... is about the clusters of '
-		'fleet_scope()';
+		'fleet_scope(). "what": "policy-reporter": see reporter_piece(), and "cluster": the uid or name of another one '
+		'of these clusters';
