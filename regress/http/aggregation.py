@@ -1,4 +1,4 @@
-"""What kube-apiserver does with APIServices, on the stand-in: it makes those of CRDs, and looks which are available."""
+"""kube-apiserver's controllers of APIServices, on the stand-in: they make those of CRDs, and check availability."""
 
 import base64
 import copy
@@ -31,8 +31,8 @@ def crd(group, version, plural, served=True):
 
 class Aggregation:
     """
-    The autoregister controller (kube-aggregator pkg/controllers/autoregister) and the two that look whether an
-    APIService is available (pkg/controllers/status), each a little later than the change, as there.
+    The autoregister controller (kube-aggregator pkg/controllers/autoregister) and the two controllers of availability
+    (pkg/controllers/status); as in kube-apiserver, each works a little later than the change.
     """
 
     def __init__(self, server):
@@ -65,7 +65,7 @@ class Aggregation:
             "metadata": {"name": name}, "spec": {"type": "ClusterIP", "ports": ports, **spec}})
 
     def endpoints(self, port, ready=True, namespace="kube-reports", name="kube-reports", address="127.0.0.1"):
-        """The slices of a Service: one without endpoints; one with an endpoint that is not ready, and this one."""
+        """Sets the slices of a Service: one without endpoints; one with an endpoint that is not ready, and this one."""
         for suffix, found in (("a", []), ("b", [{"addresses": ["192.0.2.1"], "conditions": {"ready": False}},
                                                {"addresses": [address], "conditions": {"ready": ready}}])):
             self.server.put(slices(namespace), {
@@ -73,7 +73,7 @@ class Aggregation:
                 "ports": [{"name": "metrics", "port": 1}, {"name": "https", "port": port}], "endpoints": found})
 
     def document(self, group_version):
-        """An APIService, or None."""
+        """Returns an APIService, or None."""
         group, _, version = group_version.partition("/")
         with self.server.lock:
             return copy.deepcopy(self.server.objects[API_SERVICES].get(f"{version}.{group}"))

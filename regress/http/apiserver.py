@@ -1,4 +1,4 @@
-"""A stand-in for kube-apiserver: what the proxy asks of one, over real HTTPS with a CA of its own."""
+"""A stand-in for kube-apiserver: answers the requests of the proxy, over real HTTPS with a CA of its own."""
 
 import base64
 import copy
@@ -28,7 +28,7 @@ def now(seconds=0):
 
 
 class Trouble:
-    """What is done to requests of a path that match, instead of answering them, or before."""
+    """A fault for requests whose path matches: before the answer, or instead of it."""
 
     def __init__(self, path, code=None, times=None, drop=False, hold=None, method=None, document=None,
                  text=None, retry_after=None):
@@ -47,11 +47,9 @@ class ApiServer:
     """
     Collections with versions, watches and bookmarks; TokenReview and SubjectAccessReview by rules of the test.
 
-    token_rule(spec) and access_rule(spec) give the status of a review; token_reviews and access_reviews are the
-    documents that
-    came in.  requests is every request: method, path with query, authorization, peer (the certificate's subject).
-    While token is
-    set, requests with another one are answered with 401.
+    token_rule(spec) and access_rule(spec) return the status of a review; token_reviews and access_reviews are the
+    received documents.  requests has every request: method, path with query, authorization, peer (the certificate's
+    subject).  While token is set, requests with another token are answered with 401.
     """
 
     def __init__(self, certificates, page_size=None):
@@ -93,7 +91,7 @@ class ApiServer:
         threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
 
     def stop(self):
-        """Goes away: nobody listens, every connection is cut."""
+        """Stops listening, and cuts every connection."""
         if self.server is None:
             return
         self.server.shutdown()
@@ -113,7 +111,7 @@ class ApiServer:
             self.lock.notify_all()
 
     def trust(self, ca):
-        """Believes clients with certificates of another CA, too, until the next start()."""
+        """Also accepts client certificates of another CA, until the next start()."""
         self.context.load_verify_locations(ca)
 
     def kubeconfig(self, path, ca=None, **user):
@@ -139,7 +137,7 @@ users:
         os.chmod(path, 0o644)
         return path
 
-    # --- what it holds ---
+    # --- objects ---
 
     def _change(self, kind, collection, name, document):
         """Stores a document, or removes it, as the next version."""
@@ -165,7 +163,7 @@ users:
                 "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}})
 
     def terminate_namespace(self, name):
-        """The first half of a deletion, as long as its content is being deleted."""
+        """Begins the deletion of a namespace, which is terminating while its content is deleted."""
         with self.lock:
             document = copy.deepcopy(self.objects[NAMESPACES][name])
             document["metadata"]["deletionTimestamp"] = now()
@@ -181,7 +179,7 @@ users:
             return self.objects[NAMESPACES][name]["metadata"]["uid"]
 
     def set_authentication(self, entries):
-        """The ConfigMap of k8s-conformance 4.1; entries that are no text become JSON; None removes it."""
+        """Sets the ConfigMap of k8s-conformance 4.1; entries that are not texts become JSON; None removes it."""
         with self.lock:
             old = self.objects[CONFIG_MAPS].get(AUTHENTICATION)
             if entries is None:
@@ -200,7 +198,7 @@ users:
 
     def unserve(self, collection):
         """
-        Ends a collection with all that is in it, as when its CustomResourceDefinition is deleted: its watches end.
+        Removes a collection and its objects, as when its CustomResourceDefinition is deleted: its watches end.
         """
         with self.lock:
             del self.objects[collection]
@@ -222,7 +220,7 @@ users:
 
     def register(self, group_version, **spec):
         """
-        An APIService, such as openreports.io/v1alpha1, or another spec of it; it names a service unless service is
+        Stores an APIService, such as openreports.io/v1alpha1, or changes its spec; it names a service unless service is
         None.
         """
         group, _, version = group_version.partition("/")
@@ -233,22 +231,22 @@ users:
         return self.put(API_SERVICES, {"metadata": {"name": name}, "spec": spec})
 
     def api_service(self, group_version):
-        """The spec of an APIService."""
+        """Returns the spec of an APIService."""
         group, _, version = group_version.partition("/")
         with self.lock:
             return copy.deepcopy(self.objects[API_SERVICES][f"{version}.{group}"]["spec"])
 
-    # --- what happens to clients ---
+    # --- faults for clients ---
 
     def forget(self):
-        """The log ends: watches from before now get 410, open ones at once."""
+        """Forgets the log: watches from earlier versions get 410, open watches at once."""
         with self.lock:
             self.version += 1
             self.floor = self.version
             self.lock.notify_all()
 
     def bookmark(self):
-        """Every open watch that wants bookmarks gets one."""
+        """Sends a bookmark to every open watch that asked for bookmarks."""
         with self.lock:
             self.version += 1
             self.bookmarks = self.version
@@ -256,11 +254,10 @@ users:
 
     def trouble(self, path, **what):
         """
-        For requests whose path (with its query) matches the regular expression: hold (an Event) is waited for; then the
-        connection
-        is cut (drop) or the request answered with code (and a document or text, else a Status, with retry_after in
-        seconds), for the first so
-        many times; otherwise as usual.  calm() ends it.
+        Sets a fault for requests whose path (with its query) matches the regular expression.  hold: an Event that is
+        waited for first.  Then the connection is cut (drop), or the request is answered with code (and a document or a
+        text, else a Status, with retry_after in seconds).  times: for this many requests; later ones are answered as
+        usual.  calm() ends the fault.
         """
         with self.lock:
             self.troubles.append(Trouble(re.compile(path), **what))
@@ -273,7 +270,7 @@ users:
             self.troubles = []
 
     def asked(self, path, method=None):
-        """The requests so far whose path matches the regular expression."""
+        """Returns the requests so far whose path matches the regular expression."""
         with self.lock:
             return [entry for entry in self.requests if re.search(path, entry.path) and method in (None, entry.method)]
 
@@ -294,7 +291,7 @@ class Listener(http.server.ThreadingHTTPServer):
     request_queue_size = 128
 
     def handle_error(self, request, client_address):
-        """Clients come and go: a handshake that fails and a connection that is cut are no errors of the test."""
+        """Ignores errors: failed handshakes and cut connections are no errors of the test."""
 
 
 def handler_of(apiserver):
@@ -311,7 +308,7 @@ class Cut(Exception):
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     retry_after = None
-    # Headers and body leave in one packet, or Nagle's algorithm delays each answer.
+    # Send headers and body in one packet; otherwise Nagle's algorithm delays each answer.
     wbufsize = -1
     apiserver = None
 
@@ -424,7 +421,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.document(200, {"kind": KINDS[collection], "apiVersion": "v1", **found})
 
     def list(self, collection, query):
-        """Pages by name.  A page that continues shows the present: enough for a client that follows with a watch."""
+        """Lists in pages, by name.  Further pages show the present state: enough for clients that then watch."""
         server = self.apiserver
         with server.lock:
             metadata = {"resourceVersion": str(server.version)}
@@ -531,7 +528,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.document(201, {**document, "kind": KINDS[collection]})
 
     def patch(self, body):
-        """A merge patch of an APIService, at a version."""
+        """Applies a merge patch to an APIService, which must have the version in the patch."""
         server = self.apiserver
         collection, _, name = urlsplit(self.path).path.rpartition("/")
         if collection != API_SERVICES or self.headers["Content-Type"] != "application/merge-patch+json":
@@ -554,7 +551,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.document(200, {"kind": KINDS[collection], "apiVersion": "apiregistration.k8s.io/v1", **document})
 
     def delete(self, body):
-        """The deletion of an APIService, with preconditions."""
+        """Deletes an APIService, with preconditions."""
         server = self.apiserver
         collection, _, name = urlsplit(self.path).path.rpartition("/")
         if collection != API_SERVICES:
@@ -574,7 +571,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 def merge(document, patch):
-    """RFC 7386, into an object."""
+    """Merges a patch into an object (RFC 7386)."""
     for key, value in patch.items():
         if isinstance(value, dict):
             if not isinstance(document.get(key), dict):
@@ -587,7 +584,7 @@ def merge(document, patch):
 
 
 def selected(item, query):
-    """Only metadata.name=x, as informers of one object ask, and one label."""
+    """Whether an item matches the query: only metadata.name=x, which informers of one object send, and one label."""
     field, _, value = query.get("fieldSelector", "").partition("=")
     label, _, wanted = query.get("labelSelector", "").partition("=")
     return (not field or item["metadata"]["name"] == value) and (not label

@@ -1,4 +1,4 @@
-"""A headless Chromium, spoken to through chromedriver in the words of WebDriver."""
+"""A headless Chromium, controlled through chromedriver by WebDriver."""
 
 import base64
 import json
@@ -51,11 +51,11 @@ class Browser:
             return False
 
     def protocol(self, command, **parameters):
-        """A command of the DevTools protocol."""
+        """Sends a command of the DevTools protocol."""
         return self.ask("POST", f"{self.session}/goog/cdp/execute", {"cmd": command, "params": parameters})
 
     def look(self, width, scheme="light", medium="screen"):
-        """The size of the window, and what the page learns of its reader."""
+        """Sets the size of the window, the color scheme and the medium."""
         self.protocol("Emulation.setDeviceMetricsOverride", width=width, height=1000, deviceScaleFactor=1,
                       mobile=width < 600)
         self.protocol("Emulation.setEmulatedMedia", media=medium,
@@ -65,20 +65,20 @@ class Browser:
         self.ask("POST", f"{self.session}/url", {"url": address})
 
     def run(self, script, *arguments):
-        """What a function with this body returns in the page."""
+        """Runs a function with this body in the page; returns its result."""
         return self.ask("POST", f"{self.session}/execute/sync", {"script": script, "args": list(arguments)})
 
     def log(self, kind):
-        """What was logged since the last time: browser (console and errors) or performance (events of the protocol)."""
+        """Returns the new lines of a log: browser (console and errors) or performance (events of the protocol)."""
         return self.ask("POST", f"{self.session}/se/log", {"type": kind})
 
     def requests(self):
-        """Addresses that were asked for since the last time."""
+        """Returns the addresses that were requested since the last call."""
         events = [json.loads(entry["message"])["message"] for entry in self.log("performance")]
         return [event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"]
 
     def picture(self, width, height):
-        """The upper left of the page, as PNG."""
+        """Returns the upper left part of the page, as PNG."""
         return base64.b64decode(self.protocol("Page.captureScreenshot", format="png", captureBeyondViewport=True,
                                               clip={"x": 0, "y": 0, "width": width, "height": height,
                                                     "scale": 1})["data"])

@@ -1,4 +1,4 @@
-"""Everything that the server knows of the extension, as lines, without numbers of objects."""
+"""The catalogs' rows about the extension, as lines, without oids."""
 
 SCHEMAS = "('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)"
 # Without the months of history, which are made when they begin, and their indexes.
@@ -69,7 +69,7 @@ QUERIES = {
 
 
 def catalogs(database, name):
-    """Lines by kind."""
+    """Returns the lines by kind."""
     return {kind: sorted(database.psql(f"SELECT r FROM ({query}) r", user="postgres", database=name).splitlines())
             for kind, query in QUERIES.items()}
 

@@ -1,4 +1,4 @@
-"""What the tests speak with: an HTTPS client of the API, a watch reader, psql, kubectl."""
+"""Clients of the tests: an HTTPS client of the API, a watch reader, psql, kubectl."""
 
 import http.client
 import json
@@ -126,13 +126,13 @@ class Api:
         return Watch(self, path, accept, query)
 
     def create(self, resource, document, namespace=None, **query):
-        """Creates and insists on it; returns the stored object."""
+        """Creates an object; fails unless that succeeds; returns the stored object."""
         answer = self.post(path_of(resource, namespace), document, **query)
         assert answer.code == 201, answer
         return answer.json
 
     def put_report(self, resource, name, namespace, results):
-        """Creates a report or replaces the results of the one that is there; returns the document."""
+        """Creates a report, or replaces the results of the stored one; returns the document."""
         document = report(name, namespace, results=results, resource=resource)
         answer = self.post(path_of(resource, namespace), document)
         if answer.code == 409:
@@ -173,7 +173,7 @@ class Watch:
         try:
             while True:
                 line = self.response.readline()
-                # The space that carried the headers out stands alone when no event followed.
+                # When no event followed, the line has only the space that was sent with the headers.
                 if not line.strip(b" "):
                     break
                 assert line.endswith(b"\n"), f"a frame without its newline: {line[:200]!r}"
@@ -183,7 +183,7 @@ class Watch:
         self.frames.put(self.ENDED)
 
     def event(self, seconds=20):
-        """The next event as (type, object); fails when none comes or the stream ends."""
+        """Returns the next event as (type, object); fails when none arrives or the stream ends."""
         try:
             frame = self.frames.get(timeout=seconds)
         except queue.Empty:
@@ -192,14 +192,14 @@ class Watch:
         return frame["type"], frame["object"]
 
     def change(self, seconds=20):
-        """The next event that is no bookmark."""
+        """Returns the next event that is not a bookmark."""
         while True:
             kind, document = self.event(seconds)
             if kind != "BOOKMARK":
                 return kind, document
 
     def expect(self, *expected, seconds=20):
-        """The next changes are exactly these: (type, name)."""
+        """Checks that the next changes are exactly these: (type, name)."""
         for kind, name in expected:
             got_kind, document = self.change(seconds)
             assert (got_kind, document["metadata"]["name"]) == (kind, name), document
@@ -255,7 +255,7 @@ def failure(answer, code, reason):
 
 
 def expired(api, path, version):
-    """The Status of a watch from a version that is too old: HTTP 200 and one ERROR event."""
+    """Returns the Status of a watch from a version that is too old: HTTP 200 and one ERROR event."""
     with api.watch(path, resourceVersion=version) as watch:
         assert watch.code == 200
         kind, status = watch.event()
@@ -270,13 +270,13 @@ def result(policy="require-labels", outcome="pass", **more):
 
 
 def unrated_result(policy, status, **more):
-    """A result of a rule, without a severity."""
+    """Returns a result of a rule, without a severity."""
     return {"policy": policy, "rule": "r", "result": status, "source": "kyverno",
             "timestamp": {"seconds": 1, "nanos": 0}, **more}
 
 
 def report(name, namespace=None, labels=None, results=None, resource=POLR, **more):
-    """A valid report of a kind whose results are at the top level."""
+    """Returns a valid report of a kind whose results are at the top level."""
     kind = {POLR: "PolicyReport", CPOLR: "ClusterPolicyReport", REPS: "Report"}[resource]
     group, version, _ = resource.split("/")
     results = [result()] if results is None else results
@@ -292,12 +292,12 @@ def report(name, namespace=None, labels=None, results=None, resource=POLR, **mor
 
 
 def sql_text(value):
-    """A text, or anything else as JSON, as a literal."""
+    """Returns a SQL literal of a text, or of another value as JSON."""
     return "'" + (value if isinstance(value, str) else json.dumps(value)).replace("'", "''") + "'"
 
 
 def run(command, check=True, timeout=120, **more):
-    """A finished process: code, out, err."""
+    """Runs a command; returns the finished process: code, out, err."""
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, **more)
     assert not check or done.returncode == 0, f"{command}: {done.returncode}\n{done.stdout}\n{done.stderr}"
     return SimpleNamespace(code=done.returncode, out=done.stdout, err=done.stderr)

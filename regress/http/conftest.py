@@ -34,7 +34,7 @@ VARIANT = os.environ.get("VARIANT") or "c"
 
 
 def only_c_because(reason):
-    """Marks a test that the variant in SQL cannot pass; the reason is shown."""
+    """Returns a mark for a test that the variant in SQL cannot pass; the reason is shown."""
     return pytest.mark.skipif(VARIANT != "c", reason=reason)
 
 
@@ -44,16 +44,16 @@ reads_of_c = only_c_because("the proxy of the variant in SQL does not call api_g
 checks_of_c = only_c_because("register_crd() in SQL checks names and versions, not schemas")
 fields_of_c = only_c_because("writes by SQL leave managed fields as they are in the variant in SQL")
 writes_of_c = only_c_because("the proxy of the variant in SQL decides on writes, and does not call write_batch()")
-# Of a row l of pg_locks: that it is of a lane.
+# A condition on a row l of pg_locks: the lock is a lane's.
 LANE_LOCK = "l.locktype = 'advisory' AND l.classid = 1802661986 AND l.objid::int > 0"
-# Of this worker of pytest-xdist; several runs may go on side by side.
+# Number of this worker of pytest-xdist; several runs may be in progress at the same time.
 PORTS = itertools.count(10000 + 6000 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) + random.randrange(4000))
 
 
 def free_port():
     """
-    A port that nobody listens at, never given twice; below those that the kernel gives to clients, and each worker has
-    its own.
+    Returns a port on which no process listens, never the same one twice.  Each worker has its own range, below the
+    ports that the kernel gives to clients.
     """
     for port in PORTS:
         with socket.socket() as listener, contextlib.suppress(OSError):
@@ -62,12 +62,12 @@ def free_port():
 
 
 def stack_command(*arguments, **more):
-    """A function of .ci/stack.sh."""
+    """Runs a function of .ci/stack.sh."""
     return run(["/bin/bash", STACK, *map(str, arguments)], **more).out.strip()
 
 
 def decided_write(cursor, cluster, request, document):
-    """A create, or a merge patch of members at the top, as a proxy commits it that has decided on it."""
+    """Commits a create, or a merge patch of top-level members, as a proxy does that decides writes itself."""
     def call(function, *more):
         arguments = (cluster, request["group"], request["version"], request["resource"], *more)
         places = ", ".join(["%s"] * len(arguments))
@@ -124,7 +124,7 @@ class Database:
         self.started = False
 
     def bindir(self):
-        """Where its programs are."""
+        """Returns the directory of its programs."""
         return self.stack_command("server_bindir", self.directory)
 
     def prepare(self, cluster):
@@ -144,8 +144,8 @@ class Database:
 
     def derive(self, database="kube_reports"):
         """
-        Makes all results that wait: in the SQL variant they wait for the upkeep of a proxy, which is run here.  It
-        folds no deltas meanwhile: tests move the days of those that they have just made.
+        Makes all pending results: in the SQL variant they wait for the upkeep of a proxy, which is run here.  That
+        upkeep folds no deltas, because tests change the days of new deltas.
         """
         waiting = "SELECT results_pending FROM kube_reports.status"
         if self.variant != "sql" or self.psql(waiting, database=database) == "f":
@@ -163,16 +163,16 @@ class Database:
             folding.close()
 
     def pgbench(self, script, *options):
-        """Runs a file of SQL again and again; what pgbench prints."""
+        """Runs a file of SQL repeatedly; returns the output of pgbench."""
         return run([f"{self.bindir()}/pgbench", "-n", "-f", str(script), *options, self.connection()], timeout=600).out
 
     def open_create(self, cluster, document):
-        """A create of a policy report as the API does it, in a transaction that stays open; its connection."""
+        """Creates a policy report as the API does, in a transaction that stays open; returns its connection."""
         return self.open_write(cluster,
                                {"verb": "create", "namespace": document["metadata"]["namespace"]}, document, 201)
 
     def open_write(self, cluster, request, document, code):
-        """The same of any write, which has to be answered with that code."""
+        """Does the same with any write, which must be answered with this code."""
         connection = psycopg2.connect(self.connection())
         request = {"group": "wgpolicyk8s.io", "version": "v1alpha2", "resource": "policyreports",
                    "user": {"username": "u"}, **request}
@@ -188,7 +188,7 @@ class Database:
         return connection
 
     def at_lane_lock(self, how):
-        """The backends that hold the lock of a lane or wait for it, a line each; how: a condition on the lock l."""
+        """Returns the backends that hold or await the lock of a lane, a line each; how: a condition on the lock l."""
         return self.psql(f"SELECT l.pid FROM pg_locks l WHERE {LANE_LOCK} AND {how}", user="postgres")
 
     def copy(self, primary, *options):
@@ -199,7 +199,7 @@ class Database:
                       "--checkpoint=fast", *options)
 
     def recover(self, *settings):
-        """Starts a base backup, which takes what it lacks from where the settings say, and serves when it has that."""
+        """Starts from a base backup, which reads the WAL that it lacks by the settings; returns when it serves."""
         stack_command("as_server", "touch", f"{self.directory}/data/recovery.signal")
         self.start(*settings)
         until(lambda: self.psql("SELECT pg_is_in_recovery()", user="postgres") == "f", 60, "the end of recovery")
@@ -235,7 +235,7 @@ class Database:
 
 
 class DatabaseBefore(Database):
-    """One of the PostgreSQL version before, for which .ci/check-pg has built a copy of the tree."""
+    """A server of the previous PostgreSQL version, for which .ci/check-pg has built a copy of the tree."""
 
     def stack_command(self, *arguments):
         return run(["/bin/bash", f"{os.environ['TREE_BEFORE']}/.ci/stack.sh", *map(str, arguments)],
@@ -260,7 +260,7 @@ class Proxy:
             "--metrics-bind-address=127.0.0.1", f"--metrics-port={self.metrics_port}",
             f"--tls-cert-file={pki}/serving.crt", f"--tls-private-key-file={pki}/serving.key",
             f"--client-ca-file={pki}/ca.crt", "--authorization-mode=AlwaysDeny",
-            # A stand-in for kube-apiserver does not have the namespaces of other tests, whose objects would be swept.
+            # A stand-in for kube-apiserver lacks the namespaces of other tests: their objects would be swept.
             "--disable-admission-plugins=NamespaceLifecycle",
             f"--database={connection or database.connection(user)}", f"--cluster-id={cluster}", "--cluster-name=test",
             "--workers=2", *flags]
@@ -272,7 +272,7 @@ class Proxy:
                                             env=self.environment, start_new_session=True)
 
     def restart(self):
-        """Ends it as Kubernetes ends a pod, by SIGTERM to its first process, and starts it anew on the same ports."""
+        """Ends the proxy as Kubernetes ends a pod, by SIGTERM to its first process; restarts it on the same ports."""
         self.process.send_signal(signal.SIGTERM)
         assert self.process.wait(60) == 0, f"the proxy did not end well: {self.log_path.read_text()[-2000:]}"
         self.start()
@@ -282,7 +282,7 @@ class Proxy:
         return Api(self.port, f"{self.pki}/ca.crt", f"{self.pki}/{user}" if user else None, keep)
 
     def answers(self, path="/readyz"):
-        """The answer to a path without a client certificate's privileges, or None while nothing listens."""
+        """Returns the answer to a request without a client certificate, or None while no process listens."""
         assert self.process.poll() is None, f"the proxy has ended: {self.log_path.read_text()[-2000:]}"
         try:
             return self.api().get(path)
@@ -291,19 +291,19 @@ class Proxy:
 
     def wait_ready(self, seconds=30):
         def ready():
-            """The kernel gives each connection to a worker of its choice: all of them have to be ready."""
+            """Whether all workers are ready: the kernel chooses the worker of a connection."""
             answers = (self.answers() for _ in range(8))
             return all(answer is not None and answer.code == 200 for answer in answers)
         until(ready, seconds, "readiness of the proxy")
         return self
 
     def processes(self):
-        """Ids of the parent, its workers, the upkeep and the feed process."""
+        """Returns the ids of the parent, its workers, the upkeep process and the feed process."""
         def below(pid):
             try:
                 children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
             except OSError:
-                # It has ended since its parent was asked.
+                # The process has ended since its parent was read.
                 children = []
             for child in children:
                 yield int(child)
@@ -311,7 +311,7 @@ class Proxy:
         return [self.process.pid, *below(self.process.pid)]
 
     def named(self, name):
-        """The id of the process with this name, or None while there is none."""
+        """Returns the id of the process with this name, or None."""
         for pid in self.processes()[1:]:
             try:
                 if pathlib.Path(f"/proc/{pid}/comm").read_text(encoding="ascii") == name + "\n":
@@ -321,20 +321,20 @@ class Proxy:
         return None
 
     def upkeep(self):
-        """The id of the upkeep process, or None while there is none."""
+        """Returns the id of the upkeep process, or None."""
         return self.named("kube-reports-up")
 
     def feed(self):
-        """The id of the feed process, or None while there is none."""
+        """Returns the id of the feed process, or None."""
         return self.named("kube-reports-fd")
 
     def workers(self):
-        """Ids of the workers."""
+        """Returns the ids of the workers."""
         others = (self.upkeep(), self.feed())
         return [pid for pid in self.processes()[1:] if pid not in others]
 
     def memory(self, field="VmRSS"):
-        """Sum of a memory counter of all its processes, in bytes."""
+        """Returns the sum of a memory counter over all processes of the proxy, in bytes."""
         total = 0
         for pid in self.processes():
             with open(f"/proc/{pid}/status", encoding="ascii") as lines:
@@ -342,13 +342,13 @@ class Proxy:
         return total
 
     def reset_peak(self):
-        """Makes VmHWM start from now."""
+        """Resets VmHWM of all processes."""
         for pid in self.processes():
             with open(f"/proc/{pid}/clear_refs", "w", encoding="ascii") as file:
                 file.write("5")
 
     def metric(self, name):
-        """The value of a metric without labels."""
+        """Returns the value of a metric without labels."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics", timeout=10) as answer:
             for line in answer.read().decode().splitlines():
                 if line.startswith(name + " "):
@@ -356,7 +356,7 @@ class Proxy:
         return None
 
     def series(self, name, **labels):
-        """The sum of the series of a metric that have these labels; None when there are none."""
+        """Returns the sum of the series of a metric that have these labels; None when there are none."""
         wanted = [f'{label}="{value}"' for label, value in labels.items()]
         with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics", timeout=10) as answer:
             found = [float(line.rsplit(" ", 1)[1]) for line in answer.read().decode().splitlines()
@@ -364,7 +364,7 @@ class Proxy:
         return sum(found) if found else None
 
     def watches(self):
-        """How many watches are open."""
+        """Returns the number of open watches."""
         return self.series("apiserver_longrunning_requests") or 0
 
     def kubeconfig(self):
@@ -384,9 +384,9 @@ class Proxy:
 
 
 class Stack:
-    """One database and the proxies that a test module wants."""
+    """One database and the proxies of a test module."""
 
-    shared = None  # that of fixture stack
+    shared = None  # the Stack of the fixture stack
 
     def __init__(self, variant=VARIANT):
         self.database = Database(variant)
@@ -411,7 +411,7 @@ class Stack:
         return started.wait_ready() if ready else started
 
     def unregister(self, *names):
-        """Ends types of one group and waits until no worker of the two proxies serves it any more."""
+        """Unregisters types of one group, and waits until no worker of the two proxies serves them."""
         self.database.psql(f"SELECT kube_reports.unregister(name, true) FROM unnest('{{{','.join(names)}}}'::text[]) "
                            "name")
         group = names[0].split(".", 1)[1]
@@ -422,7 +422,7 @@ class Stack:
               f"{group} to be gone")
 
     def end_proxies(self, kept=()):
-        """Stops the proxies but these: each holds connections of the database."""
+        """Stops all proxies except these: each holds connections of the database."""
         for proxy in [proxy for proxy in self.proxies if proxy not in kept]:
             self.proxies.remove(proxy)
             proxy.stop()
@@ -434,7 +434,7 @@ class Stack:
 
 @pytest.fixture(scope="session")
 def stack():
-    """The stack that most tests share: two proxies of one cluster, a third of another."""
+    """The stack that most tests share: two proxies of one cluster, and a third proxy of another cluster."""
     shared = Stack()
     try:
         shared.begin()
@@ -451,7 +451,7 @@ def stack():
 
 
 def end_further_proxies():
-    """Stops what is started from here on at the stack that most tests share."""
+    """Stops proxies that tests start at the shared stack."""
     kept = list(Stack.shared.proxies) if Stack.shared else None
     yield
     if kept is not None:
@@ -470,7 +470,7 @@ def proxies_of_a_test():
 
 @pytest.fixture(scope="session")
 def fleet_store():
-    """A database with the fleet of fleet.py, which tests only read, and the documents in it."""
+    """A database with the fleet of fleet.py, which tests only read; and its documents."""
     shared = Stack()
     try:
         database = shared.begin().database
@@ -481,7 +481,7 @@ def fleet_store():
 
 @pytest.fixture(scope="module")
 def module_stack():
-    """A stack of the module's own, without a proxy."""
+    """A stack for one module, without a proxy."""
     own = Stack()
     try:
         yield own.begin()
@@ -491,7 +491,7 @@ def module_stack():
 
 @pytest.fixture
 def own_stack():
-    """A stack for a test that breaks it; nothing is started yet."""
+    """A stack for a test that breaks the stack; no process is started yet."""
     own = Stack()
     try:
         yield own
@@ -511,20 +511,20 @@ def run_apiserver(stack):
 
 @pytest.fixture
 def apiserver(stack):
-    """One of the test's own."""
+    """A stand-in for kube-apiserver for one test."""
     yield from run_apiserver(stack)
 
 
 @pytest.fixture(scope="module")
 def module_apiserver(stack):
-    """One for the tests of a module."""
+    """A stand-in for kube-apiserver for one module."""
     yield from run_apiserver(stack)
 
 
 @pytest.fixture
 def delegate(stack, apiserver):
     """
-    Makes proxies of the test's own that delegate to a kube-apiserver, which allows nothing unless the test says so.
+    Makes proxies for one test that delegate to the stand-in for kube-apiserver, which allows nothing by default.
     """
     made = []
 
@@ -548,27 +548,27 @@ def second_api(stack):
 
 @pytest.fixture
 def ns():
-    """A namespace of the test's own: stores need no namespace objects."""
+    """The name of a namespace for one test: a store needs no namespace objects."""
     return "t-" + uuid.uuid4().hex[:10]
 
 
 @pytest.fixture(scope="module")
 def types(stack, request):
-    """Registers types for the module; they end with it."""
+    """Registers types for the module, and unregisters them at its end."""
     made = Types(stack, request.module.__name__.removeprefix("test_").replace("_", "-") + ".example")
     yield made
     made.end()
 
 
 def debian_kubectl():
-    """Debian's own kubectl, however old: the installed one, or unpacked into a cache beside the tests."""
+    """Returns Debian's kubectl of any version: the installed one, or one unpacked into a cache beside the tests."""
     owner = run(["dpkg-query", "-W", "-f", "${Status}", "kubernetes-client"], check=False)
     if owner.out == "install ok installed":
         return "/usr/bin/kubectl"
     unpacked = CACHE / "kubernetes-client" / "usr" / "bin" / "kubectl"
     if not unpacked.exists():
         CACHE.mkdir(parents=True, exist_ok=True)
-        # apt reads into a directory that its unprivileged user may write to, or complains and goes on.
+        # apt downloads into a directory that its unprivileged user may write to; otherwise it warns and goes on.
         done = run(["apt-get", "download", "kubernetes-client"], check=False, cwd=CACHE)
         packages = sorted(CACHE.glob("kubernetes-client_*.deb"))
         if done.code != 0 or not packages:
@@ -580,7 +580,7 @@ def debian_kubectl():
 
 
 def kubectl_binaries():
-    """Every kubectl at hand; None stands for Debian's when it could not be had, so that its tests fail."""
+    """Returns every available kubectl; None instead of Debian's when it is not available, so that its tests fail."""
     found = [debian_kubectl()]
     on_path = shutil.which("kubectl")
     if on_path and os.path.realpath(on_path) not in [os.path.realpath(other) for other in found if other]:

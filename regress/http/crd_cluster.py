@@ -16,7 +16,7 @@ WG, OPEN, KYVERNO = "wgpolicyk8s.io", "openreports.io", "reports.kyverno.io"
 
 
 def report(number, results=3, namespace="shop", kind="PolicyReport", **metadata):
-    """A report as Kyverno's reports-controller writes it."""
+    """Returns a report like those of Kyverno's reports-controller."""
     owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": f"d-{number}", "uid": str(uuid.uuid4())}
     return {
         "kind": kind,
@@ -47,7 +47,7 @@ def command(cluster, name, *flags):
 
 
 def call(cluster, name, *flags, code=0):
-    """Runs a command that has to end with that code; its outcome."""
+    """Runs a command that must end with this code; returns the finished process."""
     done = subprocess.run(command(cluster, name, *flags), stdin=subprocess.DEVNULL, capture_output=True, text=True,
                           timeout=300, check=False)
     assert done.returncode == code, f"{done.returncode}: {done.stdout}\n{done.stderr}"
@@ -59,7 +59,7 @@ def load(cluster, *flags, code=0):
 
 
 def table(done, name, which=0):
-    """A line of a table: what became of the objects of a type."""
+    """Returns a line of the printed table: the outcome of the objects of a type."""
     tables, lines = [], []
     for line in [line.split() for line in done.stdout.splitlines()] + [[]]:
         if line and line[0] == "TYPE":
@@ -77,10 +77,10 @@ class CrdCluster(ApiServer):
     Reports of the types that define() made, the same ones in every version of their group, as long as the version's
     APIService has no service.  stored is {(group, plural): {(namespace, name): object}}.
 
-    forbidden: a regular expression of METHOD and path of what is answered with 403.  throttled: how many requests are
-    answered with 429 first.  expire_after: the list's token has expired behind so many objects, once; offer_token: the
-    410 has one that goes on.  page_hook(plural, passed) is called when a page was sent.  behind: what proxies have, as
-    stored, for a version whose APIService has a service; without it that is not found.
+    forbidden: a regular expression; requests whose METHOD and path match get 403.  throttled: number of requests that
+    get 429 first.  expire_after: the list's token expires once, after this many objects; offer_token: the 410 has a
+    token with which the list continues.  page_hook(plural, passed) is called after each page.  behind: objects of the
+    proxies, as stored, for a version whose APIService has a service; without it, such a version is not found.
     """
 
     def __init__(self, certificates):
@@ -105,7 +105,7 @@ class CrdCluster(ApiServer):
             self.stored[group, plural] = {}
 
     def add(self, group, plural, document):
-        """Creates or replaces an object, as kube-apiserver would: returns what it is then."""
+        """Creates or replaces an object as kube-apiserver would; returns the stored object."""
         with self.lock:
             self.version += 1
             document = copy.deepcopy(document)
@@ -128,7 +128,7 @@ class CrdCluster(ApiServer):
             return len(self.stored[group, plural])
 
     def versions_of(self, group):
-        """Served versions, and whether kube-apiserver keeps them itself."""
+        """Returns the served versions, and whether kube-apiserver stores them itself."""
         services = self.objects["/apis/apiregistration.k8s.io/v1/apiservices"].values()
         return {entry["spec"]["version"]: entry["spec"].get("service") is None for entry in services
                 if entry["spec"]["group"] == group}
@@ -154,7 +154,7 @@ class CrdHandler(Handler):
         super().answer_request(answer)
 
     def place(self):
-        """What a path of reports is about: group, version, plural, namespace, name."""
+        """Returns the parts of a path of reports: group, version, plural, namespace, name."""
         match = re.fullmatch(r"/apis/([^/]+)/([^/]+)(?:/namespaces/([^/]+))?/([^/]+)(?:/([^/]+))?",
                              urlsplit(self.path).path)
         if not match or (match[1], match[4]) not in self.apiserver.stored:

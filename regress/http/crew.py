@@ -1,4 +1,4 @@
-"""Clients that go on whatever happens: writers that try again, watchers that resume or list again."""
+"""Clients that continue after every fault: writers that try again, watchers that resume or list again."""
 
 import http.client
 import socket
@@ -7,7 +7,7 @@ import time
 
 from client import POLR, path_of, report
 
-# What a client tries again after, as client-go does.
+# Status codes after which a client tries again, as client-go does.
 AGAIN = (429, 500, 502, 503, 504)
 
 
@@ -74,7 +74,7 @@ class Balancer:
 
 
 class Crew:
-    """make_api: makes a client, of whichever proxy.  pace: seconds between two writes of a writer."""
+    """make_api: makes a client of any of the proxies.  pace: seconds between two writes of a writer."""
 
     def __init__(self, make_api, namespace, writers=3, watchers=3, pace=0.0):
         self.make_api = make_api
@@ -85,7 +85,7 @@ class Crew:
         self.enough = threading.Event()     # of writes
         self.lock = threading.Lock()
         self.acknowledged = {}      # name: version
-        self.write_gap = 0.0        # the longest that a write took, with all that it was tried again
+        self.write_gap = 0.0        # the longest time of a write, with all its attempts
         self.events = [[] for _ in range(watchers)]
         self.known = [{} for _ in range(watchers)]
         self.relists = [0] * watchers
@@ -99,7 +99,7 @@ class Crew:
     def _guard(self, work, number):
         try:
             work(number)
-        except Exception as error:  # whatever it is, the test shows it
+        except Exception as error:  # the test shows it
             self.failures.append(repr(error))
 
     def _write(self, number):
@@ -116,7 +116,7 @@ class Crew:
                 if time.monotonic() - begun > 90:
                     raise AssertionError(f"{name} cannot be written: {answer}")
                 time.sleep(0.02)
-            # 409: an attempt whose answer was lost had been stored.
+            # 409: an earlier attempt was stored, and its answer was lost.
             if answer.code not in (201, 409):
                 raise AssertionError(f"{name}: {answer}")
             with self.lock:
@@ -157,7 +157,7 @@ class Crew:
             time.sleep(0.02)
 
     def _follow(self, number, watch, version):
-        """The version to resume from; None: to list again."""
+        """Reads a watch; returns the version at which to resume; None: list again."""
         while not self.stop.is_set():
             try:
                 kind, document = watch.event(0.5)
@@ -184,18 +184,18 @@ class Crew:
             return len(self.acknowledged)
 
     def names(self):
-        """What is stored, by whichever proxy answers."""
+        """Returns the names of the stored objects, from any proxy that answers."""
         answer = self.make_api().get(self.path)
         assert answer.code == 200, answer
         return {item["metadata"]["name"]: item["metadata"]["resourceVersion"] for item in answer.json["items"]}
 
     def caught_up(self):
-        """Whether every watcher knows what is stored."""
+        """Whether every watcher knows all stored objects."""
         stored = self.names()
         return all(known == stored for known in self.known)
 
     def end_writers(self):
-        """No further writes; watchers go on."""
+        """Ends the writers; watchers continue."""
         self.enough.set()
         for thread in self.threads[:len(self.threads) - len(self.events)]:
             thread.join(100)

@@ -1,16 +1,15 @@
 """
-A crowd of clients that do a server no good, in a process of its own: crowd.py PORT CA KIND COUNT PATH [CERTIFICATE]
+Many clients that misbehave, in a process of their own: crowd.py PORT CA KIND COUNT PATH [CERTIFICATE]
 
-    body    sends 99 % of a body of 3 MB and stops; stops at once when it is answered
+    body    sends 99 % of a body of 3 MB and stops; stops at once when an answer arrives
     tell    announces a body of 3 MB, sends a byte and stops
     drip    sends a body of 3 MB, a byte a second
     head    sends a head that does not end, a byte a second
-    idle    makes a TLS connection and asks for nothing
-    deaf    asks for PATH and reads nothing of the answer
+    idle    makes a TLS connection and sends no request
+    deaf    requests PATH and reads nothing of the answer
 
-Writes a line "attached" once each of them has come as far as it gets, and goes on until its standard input ends; then
-writes how
-many were answered with which code, and how many connections the server ended.
+Prints a line "attached" when each client has sent as much as it can, and continues until its standard input ends.  Then
+prints the number of answers with each code, and the number of connections that the server ended.
 """
 
 import asyncio
@@ -129,7 +128,7 @@ class Crowd:
                     server_hostname="127.0.0.1",
                                                               ssl_handshake_timeout=120)
             except OSError:
-                # It had to make room while it shook hands.
+                # The server closed the connection during the handshake, to make room.
                 sock.close()
                 self.failed += 1
                 return None

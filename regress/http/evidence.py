@@ -16,7 +16,7 @@ from conftest import STACK, free_port, stack_command
 
 
 def sender_certificates(pki):
-    """Certificates of senders in PKI/senders, by a CA of their own."""
+    """Makes certificates of senders in PKI/senders, by a CA of their own."""
     certificates = f"{pki}/senders"
     stack_command("certificates", certificates)
     stack_command("certificate", certificates, "east", "/CN=east-evidence", "clientAuth")
@@ -29,7 +29,7 @@ def sender_certificates(pki):
 
 
 class Evidence:
-    """One process."""
+    """A process kube-reports-evidence."""
 
     def __init__(self, own, flags=(), under=(), store=None, ready=True):
         """under: a command that runs the process in its own place."""
@@ -67,14 +67,14 @@ class Evidence:
         return None
 
     def plain(self, path):
-        """Status and text of the port for health and metrics."""
+        """Returns status and text of an answer of the port for health and metrics."""
         with contextlib.closing(http.client.HTTPConnection("127.0.0.1", self.metrics_port, timeout=30)) as connection:
             connection.request("GET", path)
             response = connection.getresponse()
             return response.status, response.read().decode()
 
     def metrics(self):
-        """The values of /metrics by name, labels included."""
+        """Returns the values of /metrics by name with labels."""
         lines = (line.rpartition(" ") for line in self.plain("/metrics")[1].splitlines() if line[:1] != "#")
         return {name: float(value) for name, _, value in lines}
 
@@ -94,7 +94,7 @@ class Evidence:
                 self.kill()
 
     def add(self, name, cluster=None, **more):
-        """A sender of a cluster of its own; its cluster and its token."""
+        """Adds a sender, by default of a new cluster; returns the cluster and the token."""
         cluster = cluster or str(uuid.uuid4())
         arguments = "".join(f", {key} => '{value}'" for key, value in more.items())
         return cluster, self.database.psql(f"SELECT kube_reports.add_sender('{cluster}', '{name}'{arguments})")
@@ -121,7 +121,7 @@ class Evidence:
         return self.send("GET", f"/v1/evidence/{path}", token=token)
 
     def curl(self, path, token, *arguments):
-        """Status and body of what curl does, which streams files."""
+        """Runs curl, which streams files; returns status and body of the answer."""
         proof = ["-H", f"Authorization: Bearer {token}"] if token else []
         done = run(["curl", "--silent", "--show-error", "--cacert", f"{self.pki}/ca.crt", *proof, "-H",
                     "Content-Type: application/xml", "-w", "\n%{http_code}", *arguments,
@@ -130,7 +130,7 @@ class Evidence:
         return int(code), body
 
     def connect(self, certificate=None):
-        """A TLS connection for bytes that no client would send."""
+        """Opens a TLS connection, for bytes that no client library sends."""
         context = ssl.create_default_context(cafile=f"{self.pki}/ca.crt")
         if certificate:
             context.load_cert_chain(f"{self.pki}/senders/{certificate}.crt", f"{self.pki}/senders/{certificate}.key")
@@ -142,7 +142,7 @@ class Evidence:
                             "Content-Type: application/xml", *lines, "", ""]).encode()
 
     def files(self):
-        """The files below the directory, also those that are being received."""
+        """Returns the files in the store's directory, also files that are being received."""
         return sorted(str(path.relative_to(self.directory)) for path in pathlib.Path(self.directory).rglob("*")
                       if path.is_file())
 
@@ -151,14 +151,14 @@ class Evidence:
                                   "ORDER BY scan, index, name")
 
     def unannounced(self, cluster=None):
-        """How many files of its store the database knows of that nothing announces, of one cluster or of all."""
+        """Returns the number of files that the database has noted and not announced, of one cluster or of all."""
         of_cluster = f" AND c.uid = '{cluster}'" if cluster else ""
         return int(self.database.psql("SELECT count(*) FROM kube_reports_internal.evidence_body b "
                                       "LEFT JOIN kube_reports.cluster c ON c.id = b.cluster_id "
                                       f"WHERE b.place = '{self.store}'{of_cluster}"))
 
     def settled(self):
-        """Waits until no file is there that nothing announces, and the database says so."""
+        """Waits until the store and the database have no file that is not announced."""
         announced = f"SELECT count(*) FROM kube_reports_internal.evidence_file WHERE place = '{self.store}'"
         until(lambda: self.unannounced() == 0 and len(self.files()) == int(self.database.psql(announced)), 30,
               "the removal of what nothing announces")

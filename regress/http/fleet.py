@@ -1,5 +1,5 @@
 """
-Three clusters with six weeks of history: the sample reports, where some of what fails fails for longer than the rest.
+Three clusters with six weeks of history: the sample reports, with failures of different ages.
 """
 
 import json
@@ -14,10 +14,10 @@ CLUSTERS = {"00000000-0000-4000-8000-0000000000a1": "prod-eu", "00000000-0000-40
 NAMESPACES = {"prod-eu": ("kube-system", "shop", "payments", "monitoring", None),
               "prod-us": ("kube-system", "shop", "payments", None),
               "staging": ("kube-system", "shop", "ci", "monitoring", None)}
-# How many of the failures of the samples each cluster has mended, in percent.
+# Percentage of the samples' failures that each cluster has fixed.
 MENDED = {"prod-eu": 75, "prod-us": 60, "staging": 25}
 DAYS = (41, 36, 31, 28, 25, 22, 19, 16, 13, 10, 7, 4, 2, 1, 0)
-# Since when (days ago) there are checks of the Compliance Operator.
+# Days since the first checks of the Compliance Operator.
 CHECKED = 19
 CHECKS = (("kubelet-enable-protect-kernel-defaults", "medium"), ("api-server-audit-log-path", "high"),
           ("etcd-unique-ca", "medium"),
@@ -36,13 +36,13 @@ def compliance_crd(kind):
 
 
 def register_compliance(database):
-    """Only checks have results here: what is asked about remediations is asked of their objects."""
+    """Registers the types; only checks have results here: remediations are read from their objects."""
     for kind, results in (("ComplianceCheckResult", "current"), ("ComplianceRemediation", "none")):
         database.psql(f"SELECT kube_reports.register_crd({sql_text(compliance_crd(kind))}, '{results}')")
 
 
 def samples(database):
-    """The sample reports whose results are current, but for those that say the same in another group."""
+    """Returns the sample reports with current results, without reports that repeat them in another group."""
     lines = run(["psql", "-X", "-A", "-t", "-q", "-F", "\t", "-v", "ON_ERROR_STOP=1", "-d", database.connection(), "-f",
                  str(SAMPLES)]).out.splitlines()
     documents = [json.loads(line.split("\t", 1)[1]) for line in lines]
@@ -50,7 +50,7 @@ def samples(database):
 
 
 def compliance(cluster_name):
-    """Results and remediations as the Compliance Operator writes them."""
+    """Returns results and remediations like those of the Compliance Operator."""
     for number, (rule, severity) in enumerate(CHECKS):
         metadata = {"name": f"cis-node-{rule}", "namespace": "openshift-compliance"}
         yield {"apiVersion": "compliance.openshift.io/v1alpha1", "kind": "ComplianceCheckResult", "id": f"xccdf_{rule}",
@@ -66,8 +66,8 @@ def compliance(cluster_name):
 
 def with_past(choice, cluster_name, document):
     """
-    A document whose results say what they are now (result), what they were before (before; None: nothing) and since
-    when they are (became: days ago).
+    Returns a document whose results have the present result (result), the previous one (before; None: none) and the
+    age of the present one (became: days ago).
     """
     for result in document["results"]:
         vulnerability = result["source"] != "kyverno"
@@ -85,7 +85,7 @@ def with_past(choice, cluster_name, document):
 
 
 def as_of(document, days_ago):
-    """What such a document was then."""
+    """Returns the document as it was so many days ago."""
     results = [{key: value for key, value in result.items() if key not in ("became", "before")} | {"result": status}
                for result in document["results"]
                for status in [result["result"] if days_ago <= result["became"] else result["before"]] if status]
@@ -93,7 +93,7 @@ def as_of(document, days_ago):
 
 
 def fill(database):
-    """Stores it all, each step as if so many days ago; returns (cluster, document) pairs, see with_past()."""
+    """Stores all documents, with the history of with_past(); returns pairs (cluster, document)."""
     choice = random.Random(5)
     database.psql("\n".join(f"SELECT kube_reports.register_cluster('{uid}', '{name}');"
                             for uid, name in CLUSTERS.items()))

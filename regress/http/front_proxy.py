@@ -1,7 +1,7 @@
-"""kube-aggregator, seen from an extension server: the requests that it forwards and those that its controllers make.
+"""kube-aggregator for an extension server: forwarded requests, and requests of its controllers.
 
-Byte for byte what Go's client sends over HTTP/1.1: which headers are added, removed and escaped, how path and query are
-encoded again.
+The requests have the same bytes as those of Go's client over HTTP/1.1: headers are added, removed and escaped, and path
+and query are encoded again, as there.
 """
 
 import concurrent.futures
@@ -15,9 +15,9 @@ import urllib.request
 
 from client import Answer, until
 
-# What a header's name may be made of, and Go does not escape in the key of an extra.
+# Characters of a header's name, which Go does not escape in the key of an extra.
 TOKEN = set(string.ascii_letters + string.digits + "!#$&'*+-.^_`|~")
-# What Go leaves as it is in a path and in a query.
+# Characters that Go does not escape in a path and in a query.
 PATH_SAFE = "$&+,/:;=@-_.~"
 QUERY_SAFE = "-_.~"
 
@@ -37,7 +37,7 @@ def canonical(name):
 
 
 def escape_key(key):
-    """The key of an extra as part of a header's name."""
+    """Returns the key of an extra as part of a header's name."""
     return "".join(char if char in TOKEN else "".join(f"%{byte:02X}" for byte in char.encode()) for char in key)
 
 
@@ -54,14 +54,14 @@ def encode_query(query):
 
 
 def encode_target(target):
-    """The path from its decoded form, where %2F has become a slash."""
+    """Encodes a path from its decoded form, in which %2F has become a slash."""
     path, _, query = target.partition("?")
     encoded = urllib.parse.quote(urllib.parse.unquote(path), safe=PATH_SAFE)
     return encoded + ("?" + encode_query(query) if query else "")
 
 
 class Response:
-    """An answer as Go's transport hands it over: inflated when the transport asked for gzip by itself."""
+    """An answer as Go's transport returns it: inflated when the transport itself asked for gzip."""
 
     def __init__(self, connection, response, transparent):
         self.connection = connection
@@ -140,7 +140,7 @@ class FrontProxy:
     # --- requests of clients ---
 
     def forwarded(self, target, headers, identity):
-        """The headers of a request as they leave kube-apiserver."""
+        """Returns the headers of a request that kube-apiserver forwards."""
         dropped = HOP_BY_HOP | {"authorization", "host", "content-length"}
         kept = [(canonical(name), value) for name, value in headers
                 if name.lower() not in dropped and not name.lower().startswith(("x-remote-", "x-forwarded-"))]
@@ -153,7 +153,7 @@ class FrontProxy:
     def open(self, method, target, user="alice", groups=("system:authenticated",), uid=None, extra=None,
              headers=(), body=None,
              seconds=30):
-        """Forwards a client's request; the answer's body is still to be read."""
+        """Forwards a client's request; the caller reads the body of the answer."""
         identity = self.identity(user, groups, uid, extra)
         return self.send(method, encode_target(target), self.forwarded(target, headers, identity), body, seconds)
 
@@ -170,7 +170,7 @@ class FrontProxy:
     # --- requests of controllers ---
 
     def availability(self, group_version):
-        """The availability check: five requests at the same time, each of which may take five seconds; no Accept."""
+        """Checks availability: five requests at the same time, each with five seconds, without Accept."""
         headers = [("User-Agent", "Go-http-client/1.1"), *self.identity("system:kube-aggregator", ["system:masters"])]
         with concurrent.futures.ThreadPoolExecutor(5) as pool:
             return list(pool.map(lambda _: self.whole("GET", f"/apis/{group_version}", headers, seconds=5), range(5)))
@@ -181,7 +181,7 @@ class FrontProxy:
                                            *self.identity("system:kube-aggregator", ["system:masters"])], seconds=5)
 
     def legacy_discovery(self, group_version):
-        """When there is no aggregated document; of a user without groups."""
+        """Requests the legacy document, as when there is no aggregated one; the user has no groups."""
         return self.whole("GET", f"/apis/{group_version}", [("Accept", "application/json"),
             ("User-Agent", "Go-http-client/1.1"),
                                                             *self.identity("system:kube-aggregator")], seconds=5)
@@ -201,8 +201,8 @@ class Delegation:
 
     def __init__(self, stack, apiserver, command, flags=(), **entries):
         """
-        command is stack_command(); flags are added to the proxy's, entries replace those of the ConfigMap (None: left
-        out).
+        command is stack_command(); flags are added to the proxy's flags; entries replace entries of the ConfigMap
+        (None: the entry is omitted).
         """
         self.stack = stack
         self.apiserver = apiserver
@@ -228,7 +228,7 @@ class Delegation:
         until(self.ready, 30, "readiness of the proxy")
 
     def ready(self):
-        """Asked on the plain port: on the other one it depends on the ConfigMap who may ask."""
+        """Whether readyz passes, on the plain port: on the API port the answer depends on the ConfigMap."""
         assert self.proxy.process.poll() is None, self.proxy.log_path.read_text()[-2000:]
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.proxy.metrics_port}/readyz", timeout=10) as answer:
@@ -242,7 +242,7 @@ class Delegation:
         self.apiserver.set_authentication({name: value for name, value in self.entries.items() if value is not None})
 
     def certificate(self, name, subject, usage="clientAuth", directory=None):
-        """A certificate of the front proxy's CA, or of that in another directory; returns its path without a suffix."""
+        """Makes a certificate of the front proxy's CA, or of a directory's CA; returns its path without a suffix."""
         directory = directory or self.directory
         self.command("certificate", directory, name, subject, usage)
         return f"{directory}/{name}"
@@ -252,7 +252,7 @@ class Delegation:
         return FrontProxy(self.proxy.port, f"{self.stack.pki}/ca.crt", path, keep=keep)
 
     def seen(self, user):
-        """The SubjectAccessReviews about a user so far: their specs."""
+        """Returns the specs of the SubjectAccessReviews about a user so far."""
         return [review["spec"] for review in list(self.apiserver.access_reviews) if review["spec"].get("user") == user]
 
     def end(self):

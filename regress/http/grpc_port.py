@@ -1,4 +1,4 @@
-"""A kube-reports-grpc, and what senders say to it: messages made from docs/proto by protoc, calls by grpcio."""
+"""A kube-reports-grpc and its senders: protoc makes messages from docs/proto, grpcio makes calls."""
 
 import importlib
 import os
@@ -23,7 +23,7 @@ OPTIONS = [("grpc.enable_retries", 0), ("grpc.max_receive_message_length", -1), 
 
 
 def load_messages():
-    """The modules of forward.proto and compliance.proto."""
+    """Makes and returns the modules of forward.proto and compliance.proto."""
     with tempfile.TemporaryDirectory() as directory:
         protos = [f"{TOP}/docs/proto/{name}.proto" for name in ("forward", "compliance")]
         run(["protoc", f"--proto_path={TOP}/docs/proto", f"--python_out={directory}", *protos])
@@ -74,7 +74,7 @@ class GrpcPort:
                                             start_new_session=True)
 
     def fetch(self, path):
-        """Code and text of the plain port; None while it does not listen."""
+        """Returns code and text of an answer of the plain port; None while it does not listen."""
         assert self.process.poll() is None, f"kube-reports-grpc has ended: {self.log_path.read_text()[-2000:]}"
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_port}{path}", timeout=10) as answer:
@@ -125,31 +125,31 @@ class Sender:
         self.metadata = [("authorization", f"Bearer {token}")] if token is not None else []
 
     def batch(self, message, timeout=30, metadata=()):
-        """StoreBatch of a Batch, or of any bytes."""
+        """Calls StoreBatch with a Batch, or with any bytes."""
         call = self.channel.unary_unary(SERVICE + "StoreBatch", lambda m: m if isinstance(m, bytes) else
                                         m.SerializeToString(), FORWARD.Stored.FromString)
         return call(message, timeout=timeout, metadata=[*self.metadata, *metadata])
 
     def batches(self, messages, timeout=None):
-        """StoreBatches: an iterator of the answers."""
+        """Calls StoreBatches; returns an iterator of the answers."""
         call = self.channel.stream_stream(SERVICE + "StoreBatches", FORWARD.Batch.SerializeToString,
                                           FORWARD.Stored.FromString)
         return call(messages, timeout=timeout, metadata=self.metadata)
 
     def evidence(self, messages, timeout=30):
-        """StoreEvidence: an iterator of the answers."""
+        """Calls StoreEvidence; returns an iterator of the answers."""
         call = self.channel.stream_stream(SERVICE + "StoreEvidence", lambda m: m if isinstance(m, bytes) else
                                           m.SerializeToString(), FORWARD.EvidenceStored.FromString)
         return call(messages, timeout=timeout, metadata=self.metadata)
 
     def result(self, timeout=30, metadata=(), **fields):
-        """SetResult."""
+        """Calls SetResult."""
         call = self.channel.unary_unary("/ComplianceService/SetResult", COMPLIANCE.ResultRequest.SerializeToString,
                                         COMPLIANCE.ResultResponse.FromString)
         return call(COMPLIANCE.ResultRequest(**fields), timeout=timeout, metadata=[*self.metadata, *metadata])
 
     def raw(self, method, message, timeout=30):
-        """Any method with any bytes; the bytes of the answer."""
+        """Calls any method with any bytes; returns the bytes of the answer."""
         return self.channel.unary_unary(method, NONE, NONE)(message, timeout=timeout, metadata=self.metadata)
 
     def close(self):
@@ -157,7 +157,7 @@ class Sender:
 
 
 def code_of(call, *arguments, **more):
-    """The status of a call: its code's name, or OK."""
+    """Makes a call and returns the name of its status code."""
     try:
         call(*arguments, **more)
         return "OK"

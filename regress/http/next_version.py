@@ -42,7 +42,7 @@ CREATE SEQUENCE kube_reports_internal.weather_seq;
 COMMENT ON SEQUENCE kube_reports_internal.weather_seq IS 'made up';
 """
 
-# For readers (forecast, and terms in C), for proxies (api_forecast), for nobody (note_weather).
+# For readers (forecast, and terms in C), for proxies (api_forecast), for no role (note_weather).
 FUNCTIONS = """
 CREATE TYPE kube_reports_internal.forecast AS (day date, sky text);
 COMMENT ON TYPE kube_reports_internal.forecast IS 'made up';
@@ -108,7 +108,7 @@ COMMENT ON FUNCTION kube_reports_internal.commit_durably() IS 'made up';
 
 
 class Tree:
-    """A copy of this tree, built objects included, in which a file is changed by what stands in it."""
+    """A copy of this tree with its built objects, in which texts of files can be replaced."""
 
     def __init__(self, directory):
         self.path = pathlib.Path(directory)
@@ -137,9 +137,9 @@ class Tree:
 
 
 def build(directory):
-    """The tree of the next version, whose proxy, module and scripts are built."""
+    """Builds proxy, module and scripts of the next version; returns its tree."""
     tree = Tree(directory)
-    # The proxy of the next version, which speaks with the extension of this one as well.
+    # The proxy of the next version, which also works with the extension of this version.
     tree.change("proxy/db/pg_call.h", "#define PROTOCOL_NEWEST 1", "#define PROTOCOL_NEWEST 2")
     tree.make("VARIANT=c", "proxy/build/kube-reports-proxy")
     change_sql(tree)
@@ -150,7 +150,7 @@ def build(directory):
 
 
 def build_sql_variant(directory):
-    """The tree of the next version, whose scripts without C are built."""
+    """Builds the scripts without C of the next version; returns its tree."""
     tree = Tree(directory)
     change_sql(tree)
     file = tree.path / "sql" / "types" / "functions_sql.sql"
@@ -161,7 +161,7 @@ def build_sql_variant(directory):
 
 
 def change_sql(tree):
-    """Changes of every kind in the parts."""
+    """Makes changes of every kind in the parts."""
     tree.change("extension/kube_reports.control", f"default_version = '{VERSION}'", f"default_version = '{NEXT}'")
     (tree.path / "sql" / "migrations" / f"{VERSION}--{NEXT}.sql").write_text(MIGRATION, encoding="utf-8")
     tables = "sql/tables/store.sql"
@@ -177,7 +177,7 @@ def change_sql(tree):
                 r"CREATE FUNCTION kube_reports\.flapping\(.*?COMMENT ON FUNCTION kube_reports\.flapping[^;]*;\n")
     tree.remove("sql/store/locks.sql",
                 r"CREATE FUNCTION kube_reports_internal\.commit_durably\(.*?COMMENT ON FUNCTION[^;]*;\n")
-    # An argument more, a view with a column more, an answer with a column more, a body that is another one.
+    # One more argument, one more column of a view, one more column of an answer, another body.
     views = "sql/analytics/views.sql"
     tree.change(views, "FUNCTION kube_reports.cve(cve text)",
                 "FUNCTION kube_reports.cve(cve text, fixable_only boolean DEFAULT false)")
@@ -193,7 +193,7 @@ def change_sql(tree):
 
 
 def directory_of(database, option):
-    """Where pg_config would put something, in the directory of a server."""
+    """Returns a directory of pg_config within the directory of a server."""
     config = os.environ.get("PG_CONFIG") or "pg_config"
     return pathlib.Path(database.directory) / "dest" / run([config, option]).out.strip().lstrip("/")
 

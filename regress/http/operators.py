@@ -1,6 +1,6 @@
 """
-The API groups of the Compliance Operator and of the Trivy Operator: CustomResourceDefinitions that define what theirs
-do (names, columns, subresources, defaults, embedded objects), and objects as the operators write them.
+The API groups of the Compliance Operator and of the Trivy Operator: CustomResourceDefinitions with the same names,
+columns, subresources, defaults and embedded objects as theirs, and objects like those of the operators.
 """
 
 import copy
@@ -14,7 +14,7 @@ FLAG = {"type": "boolean"}
 NUMBER = {"type": "integer"}
 TIME = {"type": "string", "format": "date-time"}
 TEXTS = {"type": "array", "items": TEXT}
-# What the schema of an operator leaves open.
+# A schema that allows any content, as in the schemas of the operators.
 OPEN = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 EMBEDDED = {**OPEN, "x-kubernetes-embedded-resource": True}
 
@@ -82,7 +82,7 @@ AGE = ("Age", "date", ".metadata.creationTimestamp")
 
 
 def compliance_crds():
-    """The 12 kinds of the group."""
+    """Returns the CustomResourceDefinitions of the 12 kinds of the group."""
     def kind(name, properties, **more):
         return crd(COMPLIANCE, name, properties, **more)
 
@@ -147,7 +147,7 @@ def compliance_crds():
 
 
 def check_result(name, status, severity="medium", scan="ocp4-cis", suite="cis", **more):
-    """As the aggregator writes it."""
+    """Returns a ComplianceCheckResult like those of the operator's aggregator."""
     labels = {f"{COMPLIANCE}/scan-name": scan, f"{COMPLIANCE}/suite": suite, f"{COMPLIANCE}/check-status": status,
               f"{COMPLIANCE}/check-severity": severity, f"{COMPLIANCE}/profile-guid": "108268c9-af42-5b04"}
     if status == "FAIL":
@@ -203,7 +203,7 @@ PRESERVE = {"x-kubernetes-preserve-unknown-fields": True}
 
 
 def trivy_crds():
-    """All report kinds of the group."""
+    """Returns the CustomResourceDefinitions of all report kinds of the group."""
     def kind(name, properties, **more):
         return crd(TRIVY, name, properties, **{"required": ["report"], **PRESERVE, **more})
 
@@ -250,7 +250,7 @@ SCANNED_BY = {"name": "Trivy", "vendor": "Aqua Security", "version": "0.72.0"}
 
 
 def trivy_report(kind, name, namespace=None, owner=True, **report):
-    """A report of a ReplicaSet; without an owner its labels say of what it is."""
+    """Returns a report about a ReplicaSet; without an owner, labels name the ReplicaSet."""
     metadata = {"name": name, **({"namespace": namespace} if namespace else {}), "labels": {
         "resource-spec-hash": "8495697ff5", "trivy-operator.resource.kind": OWNER["kind"],
         "trivy-operator.resource.name": OWNER["name"], "trivy-operator.resource.namespace": namespace or ""}}
