@@ -43,6 +43,7 @@ only_c = only_c_because("tests the module in C, which the variant in SQL does no
 reads_of_c = only_c_because("the proxy of the variant in SQL does not call api_get() and api_list()")
 checks_of_c = only_c_because("register_crd() in SQL checks names and versions, not schemas")
 fields_of_c = only_c_because("writes by SQL leave managed fields as they are in the variant in SQL")
+sql_writers_of_c = only_c_because("writes by SQL exclude each other in the variant in SQL, as DML does")
 writes_of_c = only_c_because("the proxy of the variant in SQL decides on writes, and does not call write_batch()")
 # A condition on a row l of pg_locks: the lock is a lane's.
 LANE_LOCK = "l.locktype = 'advisory' AND l.classid = 1802661986 AND l.objid::int > 0"

@@ -16,6 +16,7 @@ import psycopg2
 import pytest
 
 from client import POLR, path_of, report, run, until
+from conftest import sql_writers_of_c
 from test_dump import CONTENT, DERIVED, restore, settle_results
 
 WRITES = int(os.environ.get("RESULT_WRITES") or 800)
@@ -246,6 +247,7 @@ def test_random_writers(own_stack, window, rebuild, tmp_path):
     done.set()
     keeper.join()
     check_complaints(failures)
+    database.derive()
     assert int(database.psql("SELECT count(*) FROM kube_reports_internal.result")) > 50
     compare(database)
 
@@ -319,6 +321,7 @@ COUNTED_WRITE = """
 """
 
 
+@sql_writers_of_c
 def test_counts_are_not_hot(own_stack, tmp_path):
     """
     Writers of the same counts neither queue nor deadlock, nor does folding: pgbench in eight lanes, beside a
@@ -431,5 +434,6 @@ def test_folding_waits_for_no_other_database(own_stack):
             results = [{"policy": "p", "rule": f"r{number}", "result": "fail"}]
             document = json.dumps(report(f"r{number}", results=results, namespace="ns"))
             database.psql(f"SELECT kube_reports.create_report('{own_stack.cluster}', '{document}')")
+            database.derive()
             database.psql("SELECT kube_reports_internal.fold_rollups()")
             assert database.psql(counts) == f"0|{number + 1}"
