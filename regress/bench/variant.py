@@ -4,8 +4,11 @@ import statistics
 import subprocess
 import time
 
+import psycopg2
+
 from client import POLR, path_of, until
 from relay import Relay
+from scale import processor_ms
 from workbench import NUMBERED, Bench
 
 TURNS = 3
@@ -58,6 +61,23 @@ class Side:
             curl.kill()
         return taken
 
+    def used(self, work):
+        """What the database and the proxy use of processors for some work, in ms."""
+        groups = self.bench.backends(), self.bench.proxy.processes()
+        before = [processor_ms(pids) for pids in groups]
+        work()
+        return [processor_ms(pids) - used for pids, used in zip(groups, before)]
+
+    def floor(self):
+        """What a backend uses to send the columns that a list needs, without a function, in ms."""
+        with psycopg2.connect(self.bench.database.connection()) as session, session.cursor() as cursor, \
+                open("/dev/null", "wb") as sink:
+            copy = "COPY (SELECT o.version, o.metadata, o.body FROM kube_reports.object o) TO STDOUT (FORMAT binary)"
+            cursor.copy_expert(copy, sink)
+            before = processor_ms([session.get_backend_pid()])
+            cursor.copy_expert(copy, sink)
+            return processor_ms([session.get_backend_pid()]) - before
+
     def version(self):
         return self.bench.proxy.api().get(path_of(POLR), limit="1").json["metadata"]["resourceVersion"]
 
@@ -96,11 +116,24 @@ def compare(sides, row, count):
     row("variant-page", "limit=500 from the middle", others, ours, "ms", ours / others, "", None)
     ours, others = in_turns(sides, lambda side, _: side.replay(before[side], TURNS * count))
     row("variant-watch", f"{TURNS * count:,} events of the log", others, ours, "s", ours / others, "", None)
+    processors(sides, row, count)
     for latency in (1, 10):
         link(sides, latency, row, max(count // 40, 16))
     for side in sides:
         until(lambda side=side: side.bench.database.psql("SELECT results_pending FROM kube_reports.status") == "f",
               120, "pending results")
+
+
+def processors(sides, row, count):
+    """The same in processor time, which other work on the machine changes less."""
+    for kind, each, work in (("create", count, lambda side: side.create(count, 8)),
+                             ("list", 5, lambda side: side.list(requests=5))):
+        for place, program in enumerate(("database", "proxy")):
+            ours, others = in_turns(sides, lambda side, _, work=work, place=place, each=each:
+                                    side.used(lambda: work(side))[place] / each)
+            row(f"variant-{kind}-{program}", "processor time for each", others, ours, "ms", ours / others, "", None)
+    row("variant-list-floor", "its columns, without a function", *reversed(in_turns(
+        sides, lambda side, _: side.floor())), "ms", None, "", None)
 
 
 def link(sides, latency, row, count):
