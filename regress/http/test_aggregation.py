@@ -1,6 +1,6 @@
 """
-Kyverno's merges in the database against the rules of reports-server 5.3 and 5.4, computed here without a line of the
-product (issue 5, done when 4).
+Kyverno's merges in the database, compared with the rules of reports-server 5.3 and 5.4, which are computed here without
+code of the product (issue 5, done when 4).
 """
 
 import concurrent.futures
@@ -32,7 +32,7 @@ NUMBERS = itertools.count(1)
 # --- the rules of 5.3 ---
 
 def is_active(result, active):
-    """Rule 4: sets for each source; of classic policies the rules, too."""
+    """Rule 4: whether the policy of a result is active, by sets for each source; also the rule of classic ones."""
     if active is None:
         return True
     source = result.get("source", "")
@@ -42,7 +42,7 @@ def is_active(result, active):
 
 
 def merge(reports, active):
-    """Rules 2 to 5: the results of reports, the permanent one first."""
+    """Rules 2 to 5: merges the results of reports, the permanent report first."""
     kept = {}
     for results in reports:
         for result in results:
@@ -73,7 +73,7 @@ class Workload:
         self.results = None
 
     def ephemeral(self, results, owned=True, source="admission"):
-        """As Kyverno's webhook or scanner makes it; names are in the order of creation, as its merge reads them."""
+        """Returns a report like those of Kyverno's webhook or scanner; names are in the order of creation."""
         document = {"apiVersion": "reports.kyverno.io/v1",
                     "kind": "EphemeralReport" if self.namespace else "ClusterEphemeralReport",
                     "metadata": {"generateName": f"{next(NUMBERS):08d}-",
@@ -85,7 +85,7 @@ class Workload:
         return document
 
     def settle(self, active):
-        """What is left of it when everything that waits has been merged."""
+        """Returns the state after all waiting reports have been merged."""
         self.results = merge([self.results or [], *self.waiting], active) or None
         self.waiting = []
 
@@ -108,7 +108,7 @@ POLICIES |= {("", "team/namespaced"): {"only"}, ("KyvernoValidatingPolicy", "cel
 
 
 def random_results(choice, clock, odd=0):
-    """Results of some policies, with times that repeat unless odd: of equal results the first one counts."""
+    """Returns results of some policies, with times that repeat unless odd: of equal results the first one counts."""
     results = []
     for (source, policy), rules in choice.sample(sorted(POLICIES.items(), key=str), choice.randrange(1, 6)):
         for rule in sorted(rules) or [choice.choice(("one", "two"))]:
@@ -125,7 +125,7 @@ def policies_of(active):
 
 
 class Flow:
-    """Kyverno and the cluster around it, at two proxies."""
+    """Kyverno and its cluster, at two proxies."""
 
     def __init__(self, stack, group="wgpolicyk8s.io", flags=(), **options):
         stack.begin("deadlock_timeout = 100ms")
@@ -147,7 +147,7 @@ class Flow:
 
     @property
     def api(self):
-        """One connection for each thread, at either proxy."""
+        """Returns the connection of this thread, to one of the two proxies."""
         if not hasattr(self.local, "api"):
             self.local.api = random.choice(self.proxies).api(keep=True)
         return self.local.api
@@ -161,7 +161,7 @@ class Flow:
         return answer.json
 
     def adopt(self, workload, stored):
-        """What Kyverno does with a report of which it has found the resource."""
+        """Changes a report as Kyverno does when it has found the resource."""
         stored["metadata"]["ownerReferences"] = [workload.owner]
         path = path_of(EPHR, workload.namespace, stored["metadata"]["name"]) if workload.namespace else path_of(CEPHR,
             name=stored["metadata"]["name"])
@@ -169,7 +169,7 @@ class Flow:
         assert answer.code == 200, answer
 
     def remove(self, workload):
-        """The garbage collector after its resource has gone."""
+        """Deletes the reports of a deleted resource, as the garbage collector does."""
         for resource in ((EPHR, self.permanent[0]) if workload.namespace else (CEPHR, self.permanent[1])):
             selector = {"labelSelector": f"{UID}={workload.uid}"} if resource in (EPHR, CEPHR) else \
                 {"fieldSelector": f"metadata.name={workload.uid}"}
@@ -179,12 +179,12 @@ class Flow:
                 assert answer.code in (200, 404), answer
 
     def each(self, workloads, work):
-        """Eight at a time."""
+        """Does the work for each workload, for eight at a time."""
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             list(pool.map(work, workloads))
 
     def quiet(self, seconds=120):
-        """Nothing waits, and nobody is at it."""
+        """Waits until no report waits, and no merge is in progress."""
         until(lambda: self.database.psql("SELECT NOT EXISTS (SELECT FROM kube_reports_internal.aggregation_queue) AND "
                                          "NOT EXISTS"
                                          " (SELECT FROM pg_locks WHERE locktype = 'advisory' AND objid::int < -16)")
@@ -210,7 +210,7 @@ class Flow:
         self.sound()
 
     def sound(self):
-        """What is derived agrees, and nobody waited in a circle."""
+        """Checks that derived rows agree with documents, and that there was no deadlock."""
         assert self.database.psql("SELECT * FROM kube_reports.verify()") == ""
         with open(f"{self.database.directory}/log/postgresql.log", encoding="utf-8") as log:
             assert "deadlock detected" not in log.read()
@@ -219,28 +219,28 @@ class Flow:
 @pytest.mark.parametrize("group, count", [("wgpolicyk8s.io", 500), ("openreports.io", 40)])
 def test_flow(own_stack, group, count):
     """
-    Admission and background reports of many workloads, policy changes, deletions: what is stored is what the rules say,
-    step by step
+    Admission and background reports of many workloads, policy changes, deletions: after each step the stored reports
+    are the ones by the rules
     """
     flow, choice = Flow(own_stack, group), random.Random(group)
     workloads = [Workload(choice.choice(("shop", "pay", "web", None)), choice) for _ in range(count)]
     clock = itertools.count(0, 2)
 
     def scan(workload):
-        """A background scan; before it the webhook, whose reports Kyverno adopts later, or never."""
+        """Sends reports of the webhook, which Kyverno adopts later or never, and then of a background scan."""
         own = random.Random(workload.uid + str(len(workload.waiting)))
         adopted = [flow.create(workload, random_results(own, now, odd=1), owned=False) for _ in range(own.randrange(2))]
         flow.create(workload, random_results(own, now), source="background-scan")
         for stored in adopted:
             flow.adopt(workload, stored)
 
-    # Nobody has said which policies there are.
+    # No proxy has reported the policies yet.
     now = next(clock)
     flow.each(workloads, scan)
     flow.compare(workloads, None)
     assert flow.api.get(path_of(EPHR)).json["items"] == []
 
-    # All are active, then fewer, then other ones, while reports of any of them come.
+    # All policies are active, then fewer, then other ones, while reports of any of them arrive.
     active = dict(POLICIES)
     for gone in (None, ("", "policy-1"), ("KyvernoValidatingPolicy", "cel")):
         active.pop(gone, None)
@@ -255,13 +255,13 @@ def test_flow(own_stack, group, count):
     flow.set_active(active)
     flow.compare(workloads, active)
 
-    # Resources go, with everything they own; others come.
+    # Resources are deleted, with everything that they own; others are created.
     going = choice.sample(workloads, count // 5)
     now = next(clock)
     flow.each(going, scan)
     flow.each(going, flow.remove)
     workloads = [workload for workload in workloads if workload not in going]
-    # A merge may have come between: then the collector finds another report whose owner is gone.
+    # A merge may have happened in between: then the collector finds another report whose owner is gone.
     flow.quiet()
     flow.each(going, flow.remove)
     flow.compare(workloads, active)
@@ -269,14 +269,14 @@ def test_flow(own_stack, group, count):
     flow.each(workloads[-(count // 10):], scan)
     flow.compare(workloads, active)
 
-    # No policy is left, and with it no report.
+    # No policy is left, so no report is left.
     flow.set_active({})
     flow.compare(workloads, {})
     assert flow.reports() == {}
 
 
 def test_unowned_and_foreign(own_stack):
-    """Reports without an owner are Kyverno's, and so is a report of that name that somebody else manages"""
+    """Reports without an owner are not merged, and a report of the merged name with another manager is not changed"""
     flow, choice = Flow(own_stack), random.Random(1)
     left, foreign, mine = (Workload("shop", choice) for _ in range(3))
     now = 0
@@ -296,7 +296,7 @@ def test_unowned_and_foreign(own_stack):
 
 
 def test_burst_costs_one_merge(own_stack):
-    """A burst for one resource is one write of its report, seen by watchers as such, however many proxies there are"""
+    """A burst of reports for one resource becomes one write of its report and one event, with several proxies"""
     flow, choice = Flow(own_stack), random.Random(2)
     flow.set(delay="2 seconds")
     workload = Workload("shop", choice)
@@ -309,7 +309,7 @@ def test_burst_costs_one_merge(own_stack):
         flow.create(workload, again)
         flow.compare([workload], None)
         watch.expect(("MODIFIED", workload.uid))
-        # The same results once more change nothing, and nobody hears of it.
+        # The same results again change nothing, and watchers get no event.
         flow.create(workload, again)
         flow.compare([workload], None)
         assert watch.quiet()
@@ -318,7 +318,7 @@ def test_burst_costs_one_merge(own_stack):
 
 
 def test_locked_out(own_stack):
-    """What cannot be merged because a writer holds its lane keeps nothing else waiting, and is merged afterwards"""
+    """When a writer holds a lane, reports of other lanes are merged, and reports of this lane afterwards"""
     flow, choice = Flow(own_stack), random.Random(9)
     first, second = Workload("shop", choice), Workload(None, choice)
     with psycopg2.connect(flow.database.connection()) as writer:
@@ -334,7 +334,7 @@ def test_locked_out(own_stack):
 
 
 class Controller(threading.Thread):
-    """Kyverno's own controller: list, merge, write, delete; whatever conflicts comes again."""
+    """Kyverno's own controller: lists, merges, writes, deletes; repeats after conflicts."""
 
     def __init__(self, flow, workloads):
         super().__init__()
@@ -346,7 +346,7 @@ class Controller(threading.Thread):
             while not self.done.is_set():
                 for workload in self.workloads:
                     self.reconcile(workload)
-        except Exception as error:  # told to the test
+        except Exception as error:  # the test shows it
             self.failure = error
 
     def reconcile(self, workload):
@@ -376,7 +376,7 @@ class Controller(threading.Thread):
 
 
 def unique_results(choice, now):
-    """No two of the same time: the result of a merge does not depend on the order of the mergers."""
+    """Returns results with different times: then the order of the mergers does not change the result of a merge."""
     results = random_results(choice, 0)
     for result in results:
         result["timestamp"]["seconds"] = 1700000000 + now
@@ -384,7 +384,7 @@ def unique_results(choice, now):
 
 
 def test_beside_kyverno(own_stack):
-    """Both merge the same reports at once, while more come: nothing is lost, nothing counted twice"""
+    """Kyverno and the database merge the same reports at once, while more arrive: nothing is lost or counted twice"""
     flow, choice = Flow(own_stack), random.Random(3)
     flow.set(delay="0")
     workloads = [Workload("shop", choice) for _ in range(12)]
@@ -406,7 +406,7 @@ def test_beside_kyverno(own_stack):
 
 
 def test_killed_while_draining(own_stack, tmp_path):
-    """Workers and backends are killed while they merge: everything is merged all the same, once"""
+    """When workers and backends are killed while they merge, every report is still merged, exactly once"""
     flow, choice = Flow(own_stack), random.Random(4)
     flow.set(delay="0")
     workloads = [Workload("shop", choice) for _ in range(100)]
@@ -456,7 +456,7 @@ CHUNK = 25
 
 
 def newest(pairs, key):
-    """The newest of results, each beside what it was found with; the first of equals."""
+    """Returns the newest result for each key, with its companion; of equal results the first one."""
     kept = {}
     for found, result in pairs:
         if key(found, result) not in kept or kept[key(found,
@@ -467,7 +467,7 @@ def newest(pairs, key):
 
 
 class OldWorkload(Workload):
-    """With admission reports that wait, the aggregated one, and the background scan."""
+    """A workload with waiting admission reports, the aggregated report, and the report of the background scan."""
 
     def __init__(self, namespace, choice):
         super().__init__(namespace, choice)
@@ -487,7 +487,7 @@ class OldWorkload(Workload):
                 "metadata": metadata, "spec": {**empty, "results": results, "summary": summary(results)}}
 
     def settle_admission(self):
-        """Reports without a known owner stay with Kyverno."""
+        """Merges admission reports; reports without a known owner are left to Kyverno."""
         if self.results is None and self.scanned is None or not self.waiting:
             return
         merged = newest((((), result) for results in [self.results or [], *self.waiting] for result in results),
@@ -498,7 +498,7 @@ class OldWorkload(Workload):
 
 
 def namespace_reports(workloads, namespace, active):
-    """The policy reports of a namespace by their names."""
+    """Returns the expected policy reports of a namespace, by their names."""
     rules = active and {key: rules for key, (rules, _) in active.items()}
     pairs = [(workload, result) for kind in ("results", "scanned")
              for workload in sorted(workloads, key=lambda w: w.uid)
@@ -575,8 +575,8 @@ class OldFlow(Flow):
 
 def test_older_flow(own_stack):
     """
-    Admission reports become one for each resource, these and scans reports of policies in chunks, through changes of
-    policies and deletions
+    Admission reports become one report for each resource; these and the reports of scans become policy reports in
+    chunks, also after changes of policies and deletions
     """
     flow, choice = OldFlow(own_stack), random.Random(5)
     workloads = [OldWorkload(choice.choice(("shop", "pay", None)), choice) for _ in range(120)]
@@ -588,12 +588,12 @@ def test_older_flow(own_stack):
     assert {namespace for namespace, name in flow.reports() if name.endswith("-1")} >= {"", "shop", "pay"}
     flow.set_versions({key: rules for key, rules in POLICIES.items() if key[1] not in ("policy-1", "policy-5")})
     flow.compare_old(workloads)
-    # Unlike in an ephemeral report, what was left out is still there when its policy comes back.
+    # Unlike with ephemeral reports, results of an inactive policy appear again when the policy becomes active.
     flow.set_versions(POLICIES)
     flow.each(workloads, lambda workload: flow.admit(workload, 4))
     flow.each(workloads[60:], lambda workload: flow.scan(workload, 4))
     flow.compare_old(workloads)
-    # Resources go with what they own.
+    # Resources are deleted, with everything that they own.
     for workload in workloads[:30]:
         for resource in workload.types.values():
             for item in flow.api.get(path_of(resource, workload.namespace),
@@ -606,7 +606,7 @@ def test_older_flow(own_stack):
     assert flow.reports() == {}
 
 
-# --- active policies, as kube-apiserver tells of them ---
+# --- active policies, read from kube-apiserver ---
 
 CPOL = "/apis/kyverno.io/v1/clusterpolicies"
 POL = "/apis/kyverno.io/v1/policies"
@@ -627,7 +627,7 @@ def policy(name, rules=(), namespace=None, labels=None):
 
 @pytest.fixture
 def policed(own_stack):
-    """A stack whose proxies have a kube-apiserver of their cluster with policies of some kinds."""
+    """A stack whose proxies have a stand-in for kube-apiserver with policies of some kinds."""
     certificates = f"{own_stack.pki}/apiserver"
     stack_command("certificates", certificates)
     server = ApiServer(certificates)
@@ -645,7 +645,7 @@ def policed(own_stack):
 
 
 def known(flow):
-    """The active policies as the database has them: source and policy, rules."""
+    """Returns the active policies in the database: source and policy, rules."""
     rows = flow.database.psql("SELECT source, policy, array_to_string(rules, ',') FROM "
                               "kube_reports_internal.active_policy ORDER BY 1, 2").splitlines()
     return {tuple(row.split("|")[:2]): set(filter(None, row.split("|")[2].split(","))) for row in rows}
@@ -653,8 +653,8 @@ def known(flow):
 
 def test_policies_are_followed(policed):
     """
-    Rules 4 and 9: nothing is merged before all kinds of policies are known; policies, rules made for controllers,
-    labels and versions of kinds
+    Rules 4 and 9: nothing is merged before all kinds of policies are known; then proxies follow policies, rules that
+    are generated for controllers, labels and versions of kinds
     """
     server = policed.apiserver
     server.put(CPOL, policy("one", ["a"]))
@@ -690,7 +690,7 @@ def test_policies_are_followed(policed):
     flow.compare([workload], active)
     assert len(flow.reports()["shop", workload.uid]["results"]) == 5
 
-    # What changes is followed, and reports with it.
+    # Changes of policies change the reports.
     server.put(CPOL, policy("one", ["a"], labels=DISABLED))
     server.remove(VPOL, "cel")
     server.put(VAP, policy("unreported", labels=ENABLED))
@@ -700,7 +700,7 @@ def test_policies_are_followed(policed):
     flow.compare([workload], active)
     assert len(flow.reports()["shop", workload.uid]["results"]) == 2
 
-    # While nobody listened things changed: nothing is dropped by what was known then.
+    # Policies changed while no proxy ran: no result is dropped because of the old set.
     for proxy in flow.proxies:
         proxy.stop()
     server.put(CPOL, policy("one", ["a"]))
@@ -716,13 +716,13 @@ def test_policies_are_followed(policed):
     flow.compare([workload], active)
     assert len(flow.reports()["shop", workload.uid]["results"]) == 3
 
-    # The database forgets, as a restored one has: it is told again.
+    # The database has forgotten the policies, as after a restore: the proxies send them again.
     flow.set_active(None)
     until(lambda: known(flow) == active, 30, "the database to be told again")
 
 
 def test_policies_of_another_cluster(policed):
-    """A kube-apiserver that is another cluster's says nothing of this one's policies"""
+    """Policies of a kube-apiserver of another cluster are not used"""
     policed.apiserver.delete_namespace("kube-system")
     policed.apiserver.create_namespace("kube-system")
     policed.apiserver.put(CPOL, policy("one", ["a"]))
@@ -734,7 +734,7 @@ def test_policies_of_another_cluster(policed):
     assert not policed.apiserver.asked(CPOL)
     assert known(flow) == {} and flow.database.psql("SELECT count(*) FROM kube_reports_internal.aggregation_queue "
                                                     "WHERE stage = 'r'") == "1"
-    # Somebody else may tell.
+    # Another program may set the policies.
     flow.set(follow_policies="false")
     flow.quiet()
     assert flow.api.get(path_of(EPHR)).json["items"] == []
@@ -744,7 +744,7 @@ def test_policies_of_another_cluster(policed):
 
 def test_dump(own_stack):
     """
-    Options are dumped; what waited is merged after the restore, once, and nothing is dropped by policies of before
+    Options are dumped; waiting reports are merged once after the restore, and old policies drop no result
     """
     flow, choice = Flow(own_stack), random.Random(8)
     database = flow.database
@@ -790,6 +790,6 @@ def test_dump(own_stack):
                                 f"'{workload.uid}'"))
         assert (stored["results"], stored["summary"]) == (workload.results, summary(workload.results))
     assert ask("SELECT count(*) FROM kube_reports.object WHERE resource_type = 5") == "0"
-    # One write for each, no more.
+    # Each report is written once.
     assert ask("SELECT operation, count(*) FROM kube_reports_internal.change GROUP BY 1 ORDER BY 1").splitlines() == [
         "A|1", "D|2", "M|1"]

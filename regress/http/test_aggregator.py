@@ -1,4 +1,4 @@
-"""kube-aggregator before the proxy: what its controllers ask, and what it forwards (k8s-conformance section 1)."""
+"""kube-aggregator in front of the proxy: requests of its controllers, and forwarded requests (k8s-conformance 1)."""
 
 import gzip
 import json
@@ -19,7 +19,7 @@ SYSTEM_DISCOVERY = ("/healthz", "/livez", "/readyz", "/version", "/version/", "/
 
 
 def system_discovery(spec):
-    """What the ClusterRole system:discovery allows, and nothing else."""
+    """Allows only the requests of the ClusterRole system:discovery."""
     attributes = spec.get("nonResourceAttributes", {})
     path = attributes.get("path", "")
     matches = any(path == entry or (entry.endswith("*") and path.startswith(entry[:-1])) for entry in SYSTEM_DISCOVERY)
@@ -27,7 +27,7 @@ def system_discovery(spec):
 
 
 def editor(spec):
-    """Discovery for every user; everything in the served groups for users in group dev."""
+    """Allows discovery to every user, and all requests in the served groups to users in the group dev."""
     return system_discovery(spec) if "nonResourceAttributes" in spec else {"allowed": "dev" in spec.get("groups", [])}
 
 
@@ -53,7 +53,7 @@ def send(front, method, target, document=None, **more):
 
 def test_availability(front, delegation):
     """
-    AGG-01, AGG-04: five checks at the same time find every group and version available, and nobody is asked about them.
+    AGG-01, AGG-04: five checks at the same time find every group and version available, without a review.
     """
     before = len(delegation.apiserver.access_reviews)
     for group_version in ("wgpolicyk8s.io/v1alpha2", "openreports.io/v1alpha1", "reports.kyverno.io/v1"):
@@ -67,8 +67,8 @@ def test_availability(front, delegation):
 
 def test_availability_without_the_database(own_stack, apiserver):
     """
-    AGG-01, AGG-03, AGG-10: while the database is away discovery goes on, the aggregator keeps us available, and clients
-    hear from us why.
+    AGG-01, AGG-03, AGG-10: while the database is away, discovery is served, the APIService stays available, and the
+    proxy tells clients the reason.
     """
     own_stack.begin()
     apiserver.access_rule = editor
@@ -83,7 +83,7 @@ def test_availability_without_the_database(own_stack, apiserver):
 
 
 def test_server_name(stack, delegation):
-    """AGG-02: the name that is asked for and verified is <service>.<namespace>.svc, whatever the address."""
+    """AGG-02: the aggregator sends and verifies the name <service>.<namespace>.svc, with any address."""
     name = "kube-reports.reports.svc"
     stack_command("certificate", stack.pki, "service", "/CN=kube-reports", "serverAuth", f"DNS:{name}")
     for suffix in ("crt", "key"):
@@ -123,7 +123,7 @@ def test_user_without_groups(front, delegation):
         assert f"apis/{GROUP_VERSION}" in v3.json["paths"]
         for spec in (*delegation.seen("system:kube-aggregator"), *delegation.seen("system:aggregator")):
             assert spec["groups"] == ["system:authenticated"]
-        # That is all they may.
+        # These users may send no other requests.
         assert front.get(path_of(POLR), user="system:aggregator", groups=[]).code == 403
     finally:
         delegation.apiserver.access_rule = editor
@@ -131,7 +131,7 @@ def test_user_without_groups(front, delegation):
 
 def test_what_is_proxied(front):
     """
-    AGG-22: the paths that the aggregator passes on are answered, for the end user; others of ours are not its business.
+    AGG-22: the paths that the aggregator forwards are answered for the end user; it does not forward other paths.
     """
     index = front.openapi_v3().json["paths"]
     for target in (f"/apis/{GROUP_VERSION}", path_of(POLR), path_of(REPS),
@@ -144,7 +144,7 @@ def test_what_is_proxied(front):
 # --- forwarded requests ---
 
 def test_identity(front, delegation):
-    """AGG-11, AUTHZ-14: user, groups, uid and extra of the headers; each request of a connection has its own."""
+    """AGG-11, AUTHZ-14: the headers give user, groups, uid and extra, for each request of a connection anew."""
     keep = delegation.front(keep=True)
     for number in range(5):
         user = f"identity-{number}"
@@ -165,7 +165,7 @@ def test_identity(front, delegation):
     ("?limit=2&limit=1", "?limit=2&limit=1"),
 ])
 def test_query(front, ns, target, forwarded):
-    """AGG-12: a query that was taken apart, sorted and put together again means the same."""
+    """AGG-12: a query that was parsed, sorted and encoded again has the same meaning."""
     for name, labels in (("r1", {"a": "b"}), ("r2", {"a": "c"}), ("r3", {"a": "d"})):
         assert send(front, "POST", path_of(POLR, ns), report(name, labels=labels)).code == 201
     assert encode_target(target) == forwarded
@@ -175,7 +175,7 @@ def test_query(front, ns, target, forwarded):
 
 
 def test_escaped_slash(front, ns):
-    """AGG-12: an escaped slash arrives as a slash: the path is another, and nothing is found there."""
+    """AGG-12: an escaped slash arrives as a slash: this is another path, and the answer is 404."""
     assert send(front, "POST", path_of(POLR, ns), report("r1")).code == 201
     assert encode_target("/a%2Fb%20c") == "/a/b%20c"
     assert send(front, "GET", f"{path_of(POLR, ns)}/r1%2Fstatus%2Fmore").code == 404
@@ -184,8 +184,8 @@ def test_escaped_slash(front, ns):
 
 def test_forwarded_headers(front, delegation):
     """
-    AGG-13: what is added tells nobody anything and changes nothing; Audit-Id comes back; no Authorization arrives, none
-    is needed.
+    AGG-13: the headers that the aggregator adds change nothing; Audit-Id is returned; no Authorization arrives, and
+    none is needed.
     """
     reviews = len(delegation.apiserver.token_reviews)
     more = [("Audit-Id", "a1b2c3d4-0000-4000-8000-000000000000"), ("Kubectl-Command", "kubectl get"),
@@ -197,12 +197,12 @@ def test_forwarded_headers(front, delegation):
     assert answer.code == 200 and answer.headers["Audit-Id"] == "a1b2c3d4-0000-4000-8000-000000000000"
     assert delegation.seen("forwarded")[0]["groups"] == ["dev", "system:authenticated"]
     assert len(delegation.apiserver.token_reviews) == reviews
-    # Without one, the answer has one all the same.
+    # Without an Audit-Id in the request, the answer has a new one.
     assert len(send(front, "GET", path_of(POLR)).headers["Audit-Id"]) == 36
 
 
 def test_gzip(front, ns):
-    """AGG-14: Go's transport asks for gzip by itself and inflates; a watch is never compressed."""
+    """AGG-14: Go's transport asks for gzip itself, and inflates the answer; a watch is never compressed."""
     for number in range(3):
         document = report(f"r{number}", results=[{"policy": "p" * 30000, "result": "pass", "message": "m" * 30000}])
         assert send(front, "POST", path_of(POLR, ns), document).code == 201
@@ -222,7 +222,7 @@ def test_gzip(front, ns):
                                     "/openapi/v3/", "/", "/apis/../apis",
                                     "/openapi", "/index.html", f"/apis/{GROUP_VERSION}/policyreports/"])
 def test_no_redirects(front, target):
-    """AGG-15: nothing is ever redirected."""
+    """AGG-15: no answer is a redirect."""
     for method in ("GET", "POST", "PUT", "DELETE"):
         answer = front.whole(method, target, FrontProxy.identity("admin", ["system:masters"]),
                              body=b"{}" if method != "GET" else None)
@@ -231,7 +231,7 @@ def test_no_redirects(front, target):
 
 def test_watch(front, ns):
     """
-    AGG-16: a watch is chunked, without Content-Length; its head comes before there is an event, and each event at once.
+    AGG-16: a watch is chunked, without Content-Length; its head arrives before the first event, and each event at once.
     """
     watch = front.open("GET", path_of(POLR, ns) + "?watch=true&resourceVersion=0&timeoutSeconds=60",
                        groups=["dev"], headers=JSON)
@@ -250,7 +250,7 @@ def test_watch(front, ns):
 
 
 def test_one_connection(delegation, ns):
-    """AGG-17: all requests of a kube-apiserver may come over one connection, of whatever user."""
+    """AGG-17: one connection may have all requests of a kube-apiserver, of different users."""
     front = delegation.front(keep=True)
     assert send(front, "POST", path_of(POLR, ns), report("r1")).code == 201
     connection = front.connection
@@ -262,7 +262,7 @@ def test_one_connection(delegation, ns):
 
 
 def test_client_gives_up(stack, delegation, front):
-    """AGG-18: when the client is gone what it asked of the database ends as well."""
+    """AGG-18: when the client leaves, its query in the database is cancelled."""
     waiting = ("SELECT count(*) FROM pg_stat_activity WHERE usename = 'kube_reports_proxy' AND wait_event_type = "
                "'Lock' "
                "AND query ~ 'api_get|api_read_object'")
@@ -291,7 +291,7 @@ def test_client_gives_up(stack, delegation, front):
 
 def test_admission_is_ours(front, ns):
     """
-    AGG-19: nobody has looked at a document before: it is validated, its names are checked, its fields are pruned here.
+    AGG-19: kube-apiserver does not check forwarded documents: they are validated, named and pruned here.
     """
     target = path_of(POLR, ns)
     failure(send(front, "POST", target, report("r1", summary={"pass": "many"})), 422, "Invalid")
@@ -303,8 +303,8 @@ def test_admission_is_ours(front, ns):
 
 def test_end_of_idle_connections(stack, delegation):
     """
-    AGG-20: when the proxy ends, idle connections are closed, not reset: the aggregator's pool sees it and opens
-    another.
+    AGG-20: when the proxy ends, idle connections are closed, not reset: the aggregator's pool notices and opens new
+    ones.
     """
     own = Delegation(stack, delegation.apiserver, stack_command)
     front = own.front(keep=True)
@@ -316,7 +316,7 @@ def test_end_of_idle_connections(stack, delegation):
 
 @pytest.mark.parametrize("upgrade", ["websocket", "SPDY/3.1", "h2c"])
 def test_no_upgrade(front, upgrade):
-    """AGG-21: nothing is upgraded: the answer is that of the request without it."""
+    """AGG-21: a request to upgrade is ignored: the answer is the same as without it."""
     headers = [("Connection", "Upgrade"), ("Upgrade", upgrade), ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="),
                ("Sec-WebSocket-Version", "13"),
                *FrontProxy.identity("admin", ["system:masters"])]

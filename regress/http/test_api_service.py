@@ -19,7 +19,7 @@ POLICY_REPORTS = "wgpolicyk8s.io/v1alpha2"
 
 @pytest.fixture
 def cas(stack):
-    """Directories with a CA and a serving certificate of it each: one as old as the stack, and two newer ones."""
+    """Directories, each with a CA and a serving certificate of it: one as old as the stack, and two newer ones."""
     directory = pathlib.Path(tempfile.mkdtemp(dir=stack.pki))
     os.chmod(directory, 0o755)
     made = [pathlib.Path(stack.pki)]
@@ -34,7 +34,7 @@ def cas(stack):
 
 
 def ca_from(directory, begins):
-    """Makes a CA that is valid from a second on, and its certificates."""
+    """Makes a CA whose validity starts at a second, and its certificates."""
     os.chmod(directory, 0o755)
     (directory / "index").touch()
     (directory / "ca.conf").write_text(f"""
@@ -68,7 +68,7 @@ def bundle(*directories):
 
 
 class Looking:
-    """A proxy that looks after its APIServices, with files of its own."""
+    """A proxy that maintains the caBundle of its APIServices, with files of its own."""
 
     def __init__(self, stack, apiserver, own):
         self.directory = pathlib.Path(tempfile.mkdtemp(dir=stack.pki))
@@ -108,7 +108,7 @@ def has(apiserver, group_version, expected):
 
 def test_new_ca(apiserver, look, cas):
     """
-    AUTHN-12: the APIServices of all that is served follow the CA of the certificate, at the start and when it changes
+    AUTHN-12: the APIServices of all served groups get the CA of the certificate, at the start and when it changes
     """
     old, new, _ = cas
     for group_version in (OPEN_REPORTS, POLICY_REPORTS):
@@ -125,7 +125,8 @@ def test_new_ca(apiserver, look, cas):
 
 def test_left_alone(apiserver, look, cas):
     """
-    AUTHN-12: what verifies the certificate, has a newer CA, asks for no verification or names no service is not touched
+    AUTHN-12: an APIService is not changed when its caBundle verifies the certificate or has a newer CA, when it skips
+    verification, or when it has no service
     """
     old, middle, new = cas
     apiserver.register(OPEN_REPORTS, caBundle=bundle(old, middle))
@@ -161,7 +162,7 @@ def test_another_server(apiserver, look, cas):
 
 
 def test_same_second(apiserver, look, stack):
-    """AUTHN-12: of two proxies whose CAs were made in the same second one gives way, always the same one"""
+    """AUTHN-12: when two proxies have CAs of the same second, the caBundle always gets the same one of the two"""
     begins = subprocess.check_output(["date", "-u", "-d", "1 minute ago", "+%Y%m%d%H%M%SZ"], text=True).strip()
     one, two = (ca_from(pathlib.Path(tempfile.mkdtemp(dir=stack.pki)), begins) for _ in range(2))
     taken = []
@@ -177,7 +178,8 @@ def test_same_second(apiserver, look, stack):
 
 def test_halves(apiserver, look, cas):
     """
-    AUTHN-12: a CA that is not that of the certificate in use goes nowhere; once the certificate is there, too, it does
+    AUTHN-12: a new CA is not written while it does not verify the certificate in use; it is written with the new
+    certificate
     """
     old, new, _ = cas
     apiserver.register(OPEN_REPORTS, caBundle=bundle(old))
@@ -191,7 +193,7 @@ def test_halves(apiserver, look, cas):
 
 
 def test_forbidden(apiserver, look, cas):
-    """AUTHN-12: without the right to patch the proxy says what is missing, and does it once it may"""
+    """AUTHN-12: without the right to patch, the proxy logs the missing right, and patches when it has the right"""
     old, new, _ = cas
     apiserver.register(OPEN_REPORTS, caBundle=bundle(old))
     apiserver.trouble("/apiservices/", method="PATCH", code=403)
@@ -204,7 +206,7 @@ def test_forbidden(apiserver, look, cas):
 
 
 def test_somebody_else_was_faster(apiserver, look, cas):
-    """AUTHN-12: a change that came in between is looked at again before anything is patched"""
+    """AUTHN-12: when another client changes the APIService meanwhile, it is read again before it is patched"""
     old, new, _ = cas
     apiserver.register(OPEN_REPORTS, caBundle=bundle(old))
     apiserver.trouble("/apiservices/", method="PATCH", code=409, times=1)

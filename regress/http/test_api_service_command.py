@@ -28,7 +28,7 @@ def name_of(group_version):
 
 
 class Cluster:
-    """A stand-in for kube-apiserver with its controllers, and the command that talks to it."""
+    """A stand-in for kube-apiserver with its controllers, and the command."""
 
     def __init__(self, stack, apiserver):
         self.stack = stack
@@ -42,7 +42,7 @@ class Cluster:
         self.binary = f"{stack.database.directory}/dest/usr/bin/kube-reports-proxy"
 
     def ready(self):
-        """The Service and an endpoint of it: the proxy of the stack."""
+        """Makes the Service and an endpoint of it: the proxy of the stack."""
         self.aggregation.service()
         self.aggregation.endpoints(self.stack.first.port)
         return self
@@ -77,7 +77,7 @@ class Cluster:
     def local(self, group_version):
         group, _, version = group_version.partition("/")
         document = self.aggregation.document(group_version)
-        # kube-apiserver makes it a little later.
+        # kube-apiserver makes the APIService a little later.
         if document is None:
             return False
         assert document["spec"] == {"group": group, "version": version,
@@ -111,7 +111,7 @@ def crds(cluster):
 # --- enable ---
 
 def test_with_the_crds(crds):
-    """enable takes over an APIService that kube-apiserver made for CRDs, which leaves it so; again changes nothing"""
+    """enable takes over an APIService made for CRDs, and kube-apiserver keeps that; a second run changes nothing"""
     told = crds.enable(POLICY_REPORTS)
     crds.leads_here(POLICY_REPORTS)
     assert crds.spec(POLICY_REPORTS)["groupPriorityMinimum"] == 1000
@@ -123,7 +123,7 @@ def test_with_the_crds(crds):
 
 
 def test_without_the_label_it_is_undone(crds):
-    """the stand-in does as kube-apiserver: a spec that is changed while the label says true is put back"""
+    """the stand-in behaves like kube-apiserver: it restores a changed spec while the label is true"""
     document = crds.aggregation.document(POLICY_REPORTS)
     document["spec"]["service"] = {"namespace": "kube-reports", "name": "kube-reports", "port": 443}
     crds.server.put(API_SERVICES, document)
@@ -131,7 +131,7 @@ def test_without_the_label_it_is_undone(crds):
 
 
 def test_without_crds(cluster):
-    """enable makes the APIServices where there are none, with the priorities that are asked for"""
+    """enable makes missing APIServices, with the given priorities"""
     cluster.ready()
     told = cluster.enable(POLICY_REPORTS, OPEN_REPORTS, "--group-priority-minimum=1500", "--version-priority=15")
     for group_version in (POLICY_REPORTS, OPEN_REPORTS):
@@ -139,7 +139,7 @@ def test_without_crds(cluster):
         assert cluster.spec(group_version)["groupPriorityMinimum"] == 1500
         assert cluster.spec(group_version)["versionPriority"] == 15
         assert f"{name_of(group_version)}: created" in told
-    # A CRD that comes later does not take it away.
+    # A CRD that is created later does not change the APIService.
     cluster.aggregation.add_crd(POLICY_REPORTS, "policyreports")
     cluster.enable(POLICY_REPORTS)
     cluster.leads_here(POLICY_REPORTS)
@@ -147,7 +147,7 @@ def test_without_crds(cluster):
 
 
 def test_endpoints_come_later(crds):
-    """nothing is changed before an endpoint is ready; what is waited for is said; without --wait it is an error"""
+    """nothing is changed before an endpoint is ready; the command prints for what it waits; without --wait it fails"""
     crds.aggregation.endpoints(crds.stack.first.port, ready=False)
     told = crds.enable(POLICY_REPORTS, "--wait=false", code=1)
     assert "the Service kube-reports/kube-reports has no ready endpoint" in told and "nothing was changed" in told
@@ -164,7 +164,7 @@ def test_endpoints_come_later(crds):
 
 
 def test_no_endpoint_in_time(cluster):
-    """--timeout ends the wait for a Service that does not come"""
+    """--timeout ends the wait for a Service that does not exist"""
     told = cluster.enable(POLICY_REPORTS, "--timeout=1s", code=1)
     assert "error: there is no Service kube-reports/kube-reports" in told
 
@@ -177,7 +177,7 @@ def test_wrong_port(cluster):
 
 
 def test_external_name(cluster):
-    """a Service of type ExternalName has no endpoints: its name is asked, as kube-apiserver does"""
+    """a Service of type ExternalName has no endpoints: the command connects to its name, as kube-apiserver does"""
     port = cluster.stack.first.port
     cluster.aggregation.service(type="ExternalName", externalName="localhost", ports=[])
     cluster.command("enable", f"--service={SERVICE}:{port}", f"--ca-file={cluster.ca}", POLICY_REPORTS)
@@ -185,7 +185,7 @@ def test_external_name(cluster):
 
 
 def test_conflicts(crds):
-    """a change in between is looked at again; one that never ends is given up"""
+    """after a conflict the APIService is read again; when conflicts never end, the command gives up"""
     crds.server.trouble("/apiservices/", method="PATCH", code=409, times=2)
     crds.enable(POLICY_REPORTS)
     crds.leads_here(POLICY_REPORTS)
@@ -196,7 +196,7 @@ def test_conflicts(crds):
 
 
 def test_foreign_service(cluster):
-    """an APIService of another Service is not touched, unless --replace names it"""
+    """an APIService of another Service is not changed, unless --replace names that Service"""
     cluster.ready()
     cluster.server.register(POLICY_REPORTS, insecureSkipTLSVerify=True,
                             service={"namespace": "other", "name": "reports-server", "port": 443})
@@ -211,7 +211,7 @@ def test_foreign_service(cluster):
 
 
 def test_wrong_ca(crds, tmp_path):
-    """a CA that did not sign the server's certificate is refused before anything is changed, or no CA at all"""
+    """a CA that did not sign the server's certificate, or a file without a CA, is refused before anything is changed"""
     stack_command("certificates", tmp_path / "other")
     told = crds.enable(POLICY_REPORTS, ca=tmp_path / "other" / "ca.crt", code=1)
     assert "the certificate of the server cannot be verified by" in told and "nothing was changed" in told
@@ -260,7 +260,7 @@ def test_many_crds(crds):
 
 
 def test_not_available(crds):
-    """what does not become available gets back what it had, or is deleted: it would block the deletion of namespaces"""
+    """an APIService that does not become available is restored or deleted: it would block deletions of namespaces"""
     def fail(_):
         return "False", "FailedDiscoveryCheck", "a firewall"
     crds.aggregation.check = fail
@@ -271,7 +271,7 @@ def test_not_available(crds):
         assert f"{name_of(group_version)}: restored" in told
     until(lambda: crds.local(POLICY_REPORTS), 20, "the CRDs")
     assert crds.aggregation.document(OPEN_REPORTS) is None
-    # What led here before is left: it may be that the servers are being restarted.
+    # An APIService that led to this Service before is kept: the servers may be restarting.
     del crds.aggregation.check
     crds.enable(POLICY_REPORTS)
     crds.aggregation.check = fail
@@ -283,7 +283,7 @@ def test_not_available(crds):
 
 
 def test_stopped(crds):
-    """SIGTERM, as of a job that is out of time, ends the wait: what was taken is given back"""
+    """SIGTERM, for example of a Job that is out of time, ends the wait: taken APIServices are given back"""
     crds.aggregation.check = lambda _: ("False", "FailedDiscoveryCheck", "a firewall")
     with subprocess.Popen(crds.arguments("enable", f"--service={SERVICE}", f"--ca-file={crds.ca}", POLICY_REPORTS),
                           stderr=subprocess.PIPE, text=True) as process:
@@ -297,7 +297,7 @@ def test_stopped(crds):
 
 
 def test_forbidden(crds):
-    """403 is said with what kube-apiserver says, and where the rights are listed; what was changed is taken back"""
+    """for 403 the command prints kube-apiserver's message and the page of the rights; changes are taken back"""
     crds.server.trouble("/apiservices$", method="POST", code=403)
     told = crds.enable(POLICY_REPORTS, OPEN_REPORTS, code=1)
     assert "status 403: trouble of the test; docs/security.md says which rights this command needs" in told
@@ -311,7 +311,7 @@ def test_forbidden(crds):
 
 
 def test_tries_again(crds):
-    """429 and 503 with Retry-After, and broken connections while nothing is changed, are tried again"""
+    """requests are repeated after 429, 503 with Retry-After, and broken connections while nothing is changed"""
     crds.server.trouble("/apiservices/", method="PATCH", code=429, retry_after=1, times=1)
     crds.server.trouble("/services/", code=503, retry_after=1, times=1)
     crds.server.trouble("/endpointslices", drop=True, times=1)
@@ -321,7 +321,7 @@ def test_tries_again(crds):
 
 
 def test_newer_bundle(crds):
-    """a caBundle of ours that is newer than the file stays, as the server's own care has it"""
+    """a caBundle that is newer than the file is kept, as the server itself keeps it"""
     crds.enable(POLICY_REPORTS)
     newer = crds.directory / "newer"
     until(lambda: os.stat(stack_command("certificates", newer) or newer / "ca.crt"), 20, "a CA")
@@ -333,7 +333,7 @@ def test_newer_bundle(crds):
 
 
 def test_by_token(cluster, delegate):
-    """a token that kube-apiserver knows is enough; where the server lets in certificates alone, its database is"""
+    """a token that kube-apiserver knows is enough; when the server accepts only certificates, --database is needed"""
     cluster.server.token_rule = lambda spec: {"authenticated": spec["token"] == "good", "user": {"username": "x"}}
     cluster.server.access_rule = lambda spec: {
         "allowed": spec.get("nonResourceAttributes", {}).get("path", "").startswith("/apis/")}
@@ -353,7 +353,7 @@ def test_by_token(cluster, delegate):
     cluster.leads_here(POLICY_REPORTS)
     told = cluster.enable("example.org/v1", database, identity, kubeconfig=kubeconfig, code=1)
     assert "example.org/v1 is not served" in told
-    # The CA is looked at all the same, as is the database.
+    # The CA and the database are still checked.
     stack_command("certificates", cluster.directory / "other")
     told = cluster.enable(POLICY_REPORTS, database, identity, ca=cluster.directory / "other" / "ca.crt",
                           kubeconfig=kubeconfig, code=1)
@@ -363,7 +363,7 @@ def test_by_token(cluster, delegate):
 
 
 def test_connect_to(crds):
-    """--connect-to stands for endpoints that cannot be reached from here"""
+    """--connect-to replaces endpoints that cannot be reached from this machine"""
     crds.aggregation.endpoints(crds.stack.first.port, address="localhost")
     crds.enable(POLICY_REPORTS, f"--connect-to=127.0.0.1:{crds.stack.first.port}", f"--service={SERVICE}")
     told = crds.enable(POLICY_REPORTS, f"--connect-to=127.0.0.1:{free_port()}", code=1)
@@ -373,11 +373,11 @@ def test_connect_to(crds):
 # --- disable ---
 
 def test_back_to_the_crds(crds):
-    """disable gives an APIService back to kube-apiserver, which looks after it again; again does nothing"""
+    """disable gives an APIService back to kube-apiserver, which manages it again; a second run does nothing"""
     crds.enable(POLICY_REPORTS, "--group-priority-minimum=1500")
     uid = crds.aggregation.document(POLICY_REPORTS)["metadata"]["uid"]
     told = crds.disable(POLICY_REPORTS)
-    # kube-apiserver goes on to ask the Service of an APIService as long as that exists.
+    # kube-apiserver asks the Service of an APIService as long as the APIService exists.
     assert crds.aggregation.document(POLICY_REPORTS)["metadata"]["uid"] != uid
     assert "v1alpha2.wgpolicyk8s.io: given back to kube-apiserver, which has 2 CRDs of the group" in told
     assert crds.local(POLICY_REPORTS)
@@ -385,7 +385,7 @@ def test_back_to_the_crds(crds):
     before = len(crds.writes())
     assert "kube-apiserver serves it already" in crds.disable(POLICY_REPORTS)
     assert len(crds.writes()) == before
-    # And once more around.
+    # Enable and disable once more.
     crds.enable(POLICY_REPORTS)
     crds.leads_here(POLICY_REPORTS)
 
@@ -400,7 +400,7 @@ def test_delete(cluster):
 
 
 def test_all(crds):
-    """--all is every APIService of the Service, and nothing else"""
+    """--all means every APIService of the Service, and no other"""
     crds.enable(POLICY_REPORTS, OPEN_REPORTS)
     crds.server.register("example.org/v1", service={"namespace": "other", "name": "kube-reports", "port": 443})
     crds.disable("--all")
@@ -410,7 +410,7 @@ def test_all(crds):
 
 
 def test_disable_forbidden(crds):
-    """disable says what it may not do, and goes on with what it may"""
+    """disable prints which APIService it may not change, and continues with the others"""
     crds.enable(POLICY_REPORTS, OPEN_REPORTS)
     crds.server.trouble("/apiservices/v1alpha2", method="DELETE", code=403)
     told = crds.disable("--all", code=1)
@@ -419,7 +419,7 @@ def test_disable_forbidden(crds):
 
 
 def test_kube_apiserver_is_slow(crds):
-    """what is waited for is said, also on the way back"""
+    """disable prints for what it waits"""
     crds.enable(POLICY_REPORTS)
     crds.aggregation.paused = True
     told = crds.disable(POLICY_REPORTS, "--timeout=1s", code=1)
@@ -431,7 +431,7 @@ def test_kube_apiserver_is_slow(crds):
 # --- the page ---
 
 def test_commands_of_the_page(crds, tmp_path):
-    """docs/howto.md: each command, as it stands there"""
+    """docs/howto.md: each command of the page, unchanged"""
     commands, _ = section("Take an API group over from its CRDs by hand")
     for name, source in (("ca.crt", crds.ca), ("admin.conf", crds.kubeconfig)):
         (tmp_path / name).write_text(read(source))
@@ -443,7 +443,7 @@ def test_commands_of_the_page(crds, tmp_path):
 
 
 def test_rights_of_the_page(crds):
-    """docs/security.md: what the command asks of kube-apiserver is what the page says, no more and no less"""
+    """docs/security.md: the command needs exactly the rights of the page"""
     crds.enable(POLICY_REPORTS, OPEN_REPORTS)
     crds.disable("--all")
     crds.command("status")
@@ -462,10 +462,10 @@ def test_rights_of_the_page(crds):
     assert asked == given - {("", "namespaces", "get")}
 
 
-# --- status, and what goes wrong ---
+# --- status, and errors ---
 
 def test_status(crds):
-    """status is a table of where APIServices lead"""
+    """status prints a table of APIServices and their Services"""
     crds.enable(OPEN_REPORTS)
     crds.server.register("example.org/v1", service={"namespace": "other", "name": "server", "port": 8443})
     until(lambda: crds.aggregation.document("example.org/v1").get("status"), 20, "a look")
@@ -501,7 +501,7 @@ def test_status(crds):
     (["mend"], 'unknown command "mend"'),
     ([], "")])
 def test_wrong_arguments(stack, words, error):
-    """a wrong command line is an error with code 2, and nobody is asked"""
+    """a wrong command line is an error with code 2, and no server is asked"""
     done = run([f"{stack.database.directory}/dest/usr/bin/kube-reports-proxy", "apiservice", *words], check=False)
     assert done.code == 2 and error in done.err, done
 
@@ -515,7 +515,7 @@ def test_help(stack):
 
 
 def test_no_kube_apiserver(stack, tmp_path):
-    """without a kubeconfig outside of a pod, and with one that leads nowhere, the command says so"""
+    """the command prints an error without a kubeconfig outside of a pod, and with one whose server does not answer"""
     binary = f"{stack.database.directory}/dest/usr/bin/kube-reports-proxy"
     done = run([binary, "apiservice", "status"], check=False)
     assert done.code == 1 and "--kubeconfig" in done.err
@@ -534,7 +534,7 @@ def test_no_kube_apiserver(stack, tmp_path):
     '{"spec":{"ports":[{"port":443}],"versions":[{}]},'
     '"items":[{"ports":[{"port":"x"}],"endpoints":[{"addresses":[]},7]}]}'])
 def test_strange_answers(crds, text):
-    """whatever kube-apiserver's answers hold, the command ends in good order"""
+    """with any answers of kube-apiserver, the command ends with an error, not with a crash"""
     for path in ("/apiservices", "/services/", "/endpointslices", "/customresourcedefinitions"):
         crds.server.calm()
         crds.server.trouble(path, code=200, text=text, method="GET")
@@ -546,7 +546,7 @@ def test_strange_answers(crds, text):
 
 @pytest.mark.parametrize("text", ["{}", "[]", '{"items":{}}', '{"kind":"Status","status":"Success"}'])
 def test_no_list(crds, text):
-    """an answer that is no list of CRDs or APIServices does not mean that there are none"""
+    """an answer that is not a list of CRDs or APIServices does not mean that there are no objects"""
     crds.enable(POLICY_REPORTS)
     writes = len(crds.writes())
     crds.server.trouble("/customresourcedefinitions[?]", code=200, text=text, method="GET")
@@ -562,14 +562,14 @@ def test_no_list(crds, text):
 
 
 def test_large_answers(crds):
-    """an answer beyond its limit ends the command, which does not keep it"""
+    """an answer above its limit ends the command, and is not kept in memory"""
     crds.server.trouble("/services/", code=200, text=" " * (5 * 1024 * 1024))
     told = crds.enable(POLICY_REPORTS, code=1)
     assert "the answer is too large" in told
 
 
 def test_hanging_server(crds):
-    """a server that does not answer is given up after its time"""
+    """the command gives up a server that does not answer after the time limit"""
     crds.server.trouble("/apiservices/", method="PATCH", hold=threading.Event())
     told = crds.enable(POLICY_REPORTS, code=1)
     assert "timed out" in told.lower()
