@@ -80,9 +80,13 @@ def test_human_duration(columns, ns, seconds, expected):
     ({"text": 5}, {}, [None, None, None, "5", None, None, None]),
     ({"text": {"a": [1]}}, {}, [None, None, None, '{"a":[1]}', None, None, None]),
     ({"text": ""}, {}, [None, None, None, "", None, None, None]),
+    ({"text": 123456.5}, {}, [None, None, None, "123456.5", None, None, None]),
+    ({"text": 1234567.5}, {}, [None, None, None, "1.2345675e+06", None, None, None]),
+    ({"text": -0.00002}, {}, [None, None, None, "-2e-05", None, None, None]),
+    ({"text": {"a": "<b>&"}}, {}, [None, None, None, r'{"a":"\u003cb\u003e\u0026"}', None, None, None]),
 ])
 def test_cells(columns, ns, spec, metadata, expected):
-    """TAB-04: integers stay integers, what is missing or of another type is null"""
+    """TAB-04: integers stay integers; an absent value, and one of another type, is null; strings as client-go prints"""
     assert cells(columns, "a", ns, spec, **metadata)[2:] == expected
 
 

@@ -18,8 +18,6 @@
 #include "engine/api/metadata.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define SECONDS_PER_MINUTE 60
@@ -92,55 +90,7 @@ human_duration(StrBuf *buf, int64_t seconds)
 		strbuf_printf(buf, "%lldy", hours / HOURS_PER_YEAR);
 }
 
-/* Prints a double like %v of Go's fmt: the shortest digits, with an exponent below 1e-4 and from 1e21 on. */
-static void
-print_go_double(StrBuf *buf, double value)
-{
-	char		text[40];
-	char		digits[24];
-	int			precision = 0;
-	int			exponent;
-	int			count = 0;
-
-	if (!isfinite(value))
-	{
-		/* JSON has no such numbers; this only makes sure that the loop below ends. */
-		strbuf_puts(buf, "NaN");
-		return;
-	}
-	do
-		snprintf(text, sizeof(text), "%.*e", precision, value);
-	while (strtod(text, NULL) != value && ++precision < 17);
-
-	exponent = (int) strtol(strchr(text, 'e') + 1, NULL, 10);
-	if (exponent < -4 || exponent >= 21)
-	{
-		strbuf_puts(buf, text);
-		return;
-	}
-	for (const char *c = text; *c != 'e'; c++)
-	{
-		if (*c >= '0' && *c <= '9')
-			digits[count++] = *c;
-	}
-	if (text[0] == '-')
-		strbuf_putc(buf, '-');
-	if (exponent < 0)
-	{
-		strbuf_puts(buf, "0.");
-		for (int i = -1; i > exponent; i--)
-			strbuf_putc(buf, '0');
-		strbuf_append(buf, digits, count);
-		return;
-	}
-	for (int i = 0; i <= exponent || i < count; i++)
-	{
-		if (i == exponent + 1)
-			strbuf_putc(buf, '.');
-		strbuf_putc(buf, i < count ? digits[i] : '0');
-	}
-}
-
+/* The cell of a string column, as client-go's jsonpath prints a value: Go's %v for scalars, JSON for all others. */
 static void
 string_cell(StrBuf *buf, const JsonNode *value)
 {
@@ -155,9 +105,9 @@ string_cell(StrBuf *buf, const JsonNode *value)
 	if (value->kind == JSON_KIND_NULL)
 		strbuf_puts(&text, "<no value>");
 	else if (value->kind == JSON_KIND_NUMBER)
-		print_go_double(&text, value->u.number);
+		go_float_text(&text, value->u.number);
 	else
-		json_write(&text, value);
+		json_write_html(&text, value);
 	json_write_string(buf, text.bytes, text.len);
 }
 
