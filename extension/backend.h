@@ -27,13 +27,17 @@
 /* KR, then the HTTP code that the API would return. */
 #define ERRCODE_REPORT_INVALID	MAKE_SQLSTATE('K', 'R', '4', '2', '2')
 
-/* definition_cache.c: the compiled definition; lives until the session ends. */
+/*
+ * definition_cache.c: returns the compiled form of a definition, which lives until the session ends.  Compiles the
+ * document at the first call with an id, and ignores it later.  Raises an error with SQLSTATE XX001 if the document is
+ * damaged.
+ */
 extern const Definition *definition_lookup(int64 id, Datum document);
 
 /* The same for a mapping of results. */
 extern const ResultMapping *mapping_lookup(int64 id, Datum document);
 
-/* Parses and checks a definition document.  Raises an error if crd_definitions() could not have made it. */
+/* Parses and checks a definition document.  Raises XX001 if crd_definitions() could not have made the document. */
 extern JsonNode *parse_definition(Arena *arena, Datum document);
 
 /* datum.c: arguments and results.  Texts of arguments point into detoasted copies in the current memory context. */
@@ -47,15 +51,15 @@ extern Datum text_array(const JsonText *texts, size_t count);
 extern Datum uuid_datum(const char *uid);
 
 /*
- * Size in bytes of these arguments, texts or arrays, for a budget.  Argument numbers start at 0; -1 ends the list.
- * Nulls count as 0 bytes.
+ * The sum of the sizes in bytes of these arguments (texts or arrays), from which an arena computes its budget. Argument
+ * numbers start at 0; -1 ends the list.  Nulls count as 0 bytes.
  */
 extern size_t argument_bytes(FunctionCallInfo fcinfo,...);
 
 /*
- * Raises an error if one of the arguments first to last, counted from 0, is null.  Functions that are not STRICT,
- * because some other argument may be null, call it: the role that owns the extension is not a superuser and must not be
- * able to crash the server.
+ * Raises an error if one of the arguments first to last, counted from 0, is null.  A function that is not STRICT calls
+ * it for the arguments that must not be null.  Otherwise the role that owns the extension could crash the server,
+ * although the role is no superuser.
  */
 extern void require_arguments(FunctionCallInfo fcinfo, int first, int last);
 
@@ -70,7 +74,7 @@ extern JsonNode *parse_document(Arena *arena, JsonText text);
 /* Parses a request; raises an error if it is invalid. */
 extern void parse_request(Arena *arena, Datum datum, ApiRequest *request);
 
-/* The blessed row type of a function that returns a record; kept for the rest of the query. */
+/* The blessed row type of a function that returns a record.  It lives until the query ends. */
 extern TupleDesc result_row(FunctionCallInfo fcinfo);
 
 /* Raises all errors as one, with the message that the API would return. */

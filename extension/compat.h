@@ -14,7 +14,7 @@
 #ifndef COMPAT_H
 #define COMPAT_H
 
-/* Exports what PostgreSQL looks up in the module; everything else is hidden.  Empty before version 16. */
+/* Exports the symbols that PostgreSQL looks up in the module; all others are hidden.  Empty before version 16. */
 #ifndef WIN32
 #define PGDLLEXPORT __attribute__((visibility("default")))
 #endif
@@ -31,7 +31,7 @@
 /* Part of postgres.h before version 16. */
 #include "varatt.h"
 #else
-/* As in later versions: exports the function itself, too. */
+/* As in later versions, this macro exports the function itself, too. */
 #undef PG_FUNCTION_INFO_V1
 #define PG_FUNCTION_INFO_V1(funcname) \
 extern PGDLLEXPORT Datum funcname(PG_FUNCTION_ARGS); \

@@ -16,8 +16,8 @@
 #include "utils/memutils.h"
 
 /*
- * Callers supply the ids.  With compile in the key, a definition is never used as a mapping, nor a mapping as a
- * definition.
+ * Callers supply the ids, so a definition and a mapping can have the same id.  Since compile is part of the key, the
+ * cache never returns one for the other.
  */
 typedef struct CachedKey
 {

@@ -18,7 +18,7 @@
 
 PG_MODULE_MAGIC_EXT(.name = "kube_reports", .version = CppAsString2(KUBE_REPORTS_VERSION));
 
-/* Bytes of freed memory that a proxy's session does not return to the system. */
+/* Bytes of freed memory that the backend of a proxy's session keeps for later allocations. */
 #define KEPT_MEMORY (32 * 1024 * 1024)
 
 PGDLLEXPORT void _PG_init(void);
@@ -94,8 +94,8 @@ PG_FUNCTION_INFO_V1(keep_memory);
 
 /*
  * A piece of a list has a few megabytes; each level of the executor copies it to the next.  By default glibc returns
- * each copy to the system at once and gets it again page by page.  This cost more than all the rest of a list
- * (measured).
+ * the memory of each copy to the system at once and gets it again page by page.  In a measurement, this took more time
+ * than all other work for a list.
  */
 Datum
 keep_memory(PG_FUNCTION_ARGS)

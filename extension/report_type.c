@@ -4,8 +4,8 @@
  *	  Type report: one JSON object as text.
  *
  * A report is stored and sent exactly as a text; the input function only
- * checks it.  Output is a copy; therefore lists and watches are built from
- * this type and not from jsonb.
+ * checks the text.  Output copies the text, while output of jsonb prints a
+ * tree. Therefore lists and watches are built from this type.
  *
  *-------------------------------------------------------------------------
  */
@@ -211,8 +211,10 @@ document_size(PG_FUNCTION_ARGS)
 }
 
 /*
- * Leaves decompression to the reader, which the bytes then reach faster: a quarter as many are copied and sent.  Only
- * the form of lz4: the first byte, four bytes of the length of the text in network order, a block.
+ * Returns a document as it is stored, for the proxy.  A document that is compressed with lz4 stays compressed: the
+ * server copies and sends about a quarter of the bytes, and the proxy decompresses them.  Its form is: the byte
+ * PACKED_LZ4, the length of the text in four bytes in network order, the block of lz4.  Any other document is returned
+ * as its text.
  */
 Datum
 stored_bytes(PG_FUNCTION_ARGS)

@@ -58,7 +58,7 @@ sql_count_summary(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(HeapTupleGetDatum(tuple));
 }
 
-/* A string member; empty if the member is not a string. */
+/* The text of a string member; an empty text if the member is absent or not a string. */
 static Datum
 member_datum(Arena *arena, const JsonNode *result, const char *key)
 {

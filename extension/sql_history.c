@@ -5,10 +5,10 @@
  *
  * A row of report_change has arrays with an element for each result that
  * changed.  If all elements would be equal, the array has one element; if all
- * would be null, the array is null.  Readers of history see one event after the
- * other: unpacked_changes()
- * reads all arrays of a row at once, because a function for each array, such
- * as unnest(), would make history several times as slow to read.
+ * would be null, the array is null.  unpacked_changes() turns such a row into
+ * one row for each result.  It reads all arrays at once: with a call of a
+ * function such as unnest() for each array, history would take several times
+ * as long to read.
  *
  *-------------------------------------------------------------------------
  */
@@ -65,7 +65,7 @@ reader_init(ArrayReader *reader, ArrayType *array)
 	reader->width = type == CHAROID ? 1 : (int) sizeof(int64);
 }
 
-/* Reads the element of this index; false: it is null or does not exist.  The caller reads each index once, in order. */
+/* Reads the element at index; false if it is null or does not exist.  The caller reads each index once, in order. */
 static bool
 reader_next(ArrayReader *reader, int index, Datum *value)
 {
@@ -106,7 +106,7 @@ sql_packed(PG_FUNCTION_ARGS)
 		}
 		PG_RETURN_NULL();
 	}
-	/* Compares each element with the one before it. */
+	/* This comparison of the array with itself, one element further, compares each element with the one before it. */
 	if (memcmp(reader.next, reader.next + reader.width, (size_t) reader.width * (reader.count - 1)) != 0)
 		PG_RETURN_ARRAYTYPE_P(array);
 	reader_next(&reader, 0, &first);
@@ -135,7 +135,7 @@ sql_unpacked_changes(PG_FUNCTION_ARGS)
 	{
 		for (int i = 0; i < COLUMN_COUNT; i++)
 		{
-			/* A single element stands for the rows after the first, too. */
+			/* If an array has a single element, later rows keep the value of the first row. */
 			if (row == 0 || readers[i].count > 1)
 				nulls[i] = !reader_next(&readers[i], row, &values[i]);
 		}

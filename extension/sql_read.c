@@ -124,7 +124,7 @@ sql_list_plan(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(HeapTupleGetDatum(tuple));
 }
 
-/* The time from which ages count.  The functions are STABLE: they give the same answer throughout a statement. */
+/* The time for ages in tables: the start of the statement.  A STABLE function must answer the same throughout it. */
 static int64_t
 statement_time(void)
 {
@@ -329,7 +329,7 @@ parse_transform(Datum datum, Transform *transform)
 	pfree(token);
 }
 
-/* Empty for a null, which is a body that was not read. */
+/* The text of an argument; empty if the argument is null because the body was not read. */
 static JsonText
 argument_text(FunctionCallInfo fcinfo, int number)
 {

@@ -28,13 +28,14 @@ PG_FUNCTION_INFO_V1(sql_field_hash);
 #define EPOCH_DIFFERENCE (((int64) POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY)
 
 /*
- * A transaction remembers the differences of so many bytes of documents, none of them larger than the second number.
- * Beyond that nothing is remembered: a later call computes the difference itself.
+ * A transaction remembers differences up to REMEMBERED_BYTES bytes of documents in all, and up to REMEMBERED_DOCUMENTS
+ * bytes of documents in one difference.  It does not remember a difference beyond these limits; a later call computes
+ * the difference again.
  */
 #define REMEMBERED_BYTES (1024 * 1024)
 #define REMEMBERED_DOCUMENTS (64 * 1024)
 
-/* What a difference depends on besides the mapping's contents.  A text whose bytes are NULL is null. */
+/* The arguments that determine a difference; mapping is the mapping's id.  A text with bytes NULL is an SQL null. */
 typedef struct DifferenceOf
 {
 	int64		mapping;
@@ -53,7 +54,7 @@ typedef struct Remembered
 	struct Remembered *next;
 } Remembered;
 
-/* Of this transaction; in a memory context that ends with it. */
+/* The remembered differences of this transaction, in a memory context that ends with the transaction. */
 static MemoryContext remembering = NULL;
 static Remembered *remembered = NULL;
 static size_t remembered_bytes = 0;
@@ -251,8 +252,9 @@ sql_evaluated_at(PG_FUNCTION_ARGS)
 }
 
 /*
- * The time of evaluation, as sql_evaluated_at() says it.  The difference is computed from the same parsed document, and
- * remembered for sql_result_difference().  A writer calls this before it locks its lane.
+ * Returns the time of evaluation, as sql_evaluated_at() does.  Also computes the difference from the same parsed
+ * document, and remembers the difference for sql_result_difference().  A writer calls this function before it locks its
+ * lane.
  */
 Datum
 sql_prepare_results(PG_FUNCTION_ARGS)
@@ -292,7 +294,7 @@ sql_prepare_results(PG_FUNCTION_ARGS)
 			callback->arg = NULL;
 			MemoryContextRegisterResetCallback(remembering, callback);
 		}
-		/* The arena is not freed: the changes are in it, and it ends with the context. */
+		/* The arena holds the changes; it is freed with the memory context. */
 		remembered_bytes += bytes;
 		caller = MemoryContextSwitchTo(remembering);
 		arena_init_for(&arena, 2 * bytes);
@@ -387,7 +389,7 @@ sql_result_difference(PG_FUNCTION_ARGS)
 	{
 		changes = known->changes;
 		count = known->count;
-		/* It may have been asked for before. */
+		/* An earlier call for the same difference may have set told. */
 		for (size_t i = 0; i < count; i++)
 		{
 			if (changes[i].new != NULL)

@@ -114,8 +114,9 @@ perform(Arena *arena, const AskedWrite *asked, WriteOutcome *outcome)
 }
 
 /*
- * A document that exceeds its budget gets an answer of its own, so that the rest of its batch does not fail.  The error
- * can be caught without a subtransaction: only the engine runs here, and its only state is the arena.
+ * The answer to a document that exceeds its budget is a Status of code 413, so that the other requests of its batch do
+ * not fail.  The error can be caught without a subtransaction: only the engine runs here, and its only state is the
+ * arena.
  */
 static Datum
 ask_engine(Arena *arena, const AskedWrite *asked, TupleDesc row)
@@ -154,8 +155,8 @@ ask_engine(Arena *arena, const AskedWrite *asked, TupleDesc row)
 }
 
 /*
- * The key columns decide: a document with another name or namespace is refused; a document without one gets that of the
- * columns.
+ * The key columns decide about name and namespace.  A document with another value is refused; a document without a
+ * value gets the value of the column.
  */
 static void
 agree_on_key(Arena *arena, JsonNode *metadata, const char *member, Datum column, FieldErrorList *errors)

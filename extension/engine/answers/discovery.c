@@ -24,7 +24,7 @@
 #define OBJECT_VERBS "[\"create\",\"delete\",\"deletecollection\",\"get\",\"list\",\"patch\",\"update\",\"watch\"]"
 #define STATUS_VERBS "[\"get\",\"patch\",\"update\"]"
 
-/* Paths that the proxy answers itself; the index contains them, too. */
+/* Paths that the proxy answers without the engine; the index contains them, too. */
 static const char *const proxy_paths[] = {"/healthz", "/livez", "/metrics", "/readyz"};
 
 #if defined(__x86_64__)
@@ -213,7 +213,7 @@ put_group_discovery(StrBuf *buf, const Builder *builder, const Range *group)
 	strbuf_puts(buf, "]}");
 }
 
-/* With with_groups the document of /apis, else of /api, which has no groups here. */
+/* Adds the document of /apis (with_groups), or of /api, which has no groups on this server. */
 static void
 add_aggregated(Builder *builder, const char *path, bool with_groups)
 {
@@ -394,7 +394,7 @@ add_version(Builder *builder)
 {
 	StrBuf		buf;
 
-	/* All values are the same for two builds of the same source. */
+	/* No value depends on the build: two builds of the same source give the same document. */
 	strbuf_init(&buf, builder->arena);
 	strbuf_puts(&buf,
 				"{\n"

@@ -31,8 +31,8 @@ typedef struct ServedDocument
 typedef char *(*DocumentHash) (Arena *arena, const char *bytes, size_t len);
 
 /*
- * All documents for these definitions (definition.h), which are of all groups and versions, in any order.  The rows of
- * one path are adjacent; the first one has the default media type.
+ * All documents for these definitions (definition.h).  definitions has all served groups and versions, in any order.
+ * The rows of one path are adjacent; the first of them has the default media type.
  *
  * Code that matches Accept against content types must treat '@' in Accept as '.': kubectl before 1.27 requests
  * application/com.github.proto-openapi.spec.v2@v1.0+protobuf, but refuses an answer of that type, because it is not a

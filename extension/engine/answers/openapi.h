@@ -12,10 +12,10 @@
 
 #include "engine/base/json.h"
 
-/* definitions: definition documents (definition.h) of one group and version. */
+/* Appends the OpenAPI v3 document of one group and version; definitions are its documents (definition.h). */
 extern void openapi_v3_document(StrBuf *buf, Arena *arena, const JsonNode *const *definitions, size_t count);
 
-/* definitions: all served definition documents. */
+/* The Swagger 2 document of all types; definitions are all served definition documents. */
 extern JsonNode *openapi_v2_build(Arena *arena, const JsonNode *const *definitions, size_t count);
 
 /* A Swagger 2 document as the protobuf message openapi.v2.Document of gnostic, which kubectl before 1.27 requests. */

@@ -3,9 +3,9 @@
  * openapi_operations.c
  *	  The paths and operations of a served type, for both OpenAPI versions.
  *
- * From these, kubectl learns whether the server checks fields
- * (fieldValidation on the PATCH of a kind) and which kinds of patch it
- * accepts.  The operations must therefore match what the server does.
+ * From the operations, kubectl learns whether the server checks fields
+ * (fieldValidation on the PATCH of a kind) and which kinds of patch the server
+ * accepts.  So the operations must match the behaviour of the server.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * read_plan.h
- *	  What a get, a list or a watch asks for.
+ *	  Plans of gets, lists and watches: the checked options of a request.
  *
- * The backend plans reads in the C variant, the proxy in the variant in SQL.
+ * In the C variant the backend plans reads, in the SQL variant the proxy.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,7 +15,7 @@
 
 typedef struct ReadPlan
 {
-	int			code;			/* 200, or that of the Status */
+	int			code;			/* 200, or the code of the Status */
 	StrBuf		status;			/* the answer, unless the code is 200 */
 	Transform	transform;
 	int64_t		version;		/* of a get: the least version; 0: any */
@@ -26,7 +26,7 @@ typedef struct ReadPlan
 	size_t		term_count;
 } ReadPlan;
 
-/* False with code and Status when the request cannot be answered. */
+/* Plan a read.  Return false, with code and status set, if the request is invalid. */
 extern bool read_plan_get(Arena *arena, const ApiRequest *request, ReadPlan *plan);
 extern bool read_plan_list(Arena *arena, const Definition *definition, const ApiRequest *request, ReadPlan *plan);
 

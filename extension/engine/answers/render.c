@@ -3,14 +3,14 @@
  * render.c
  *	  The bytes of answers: objects, partial objects, tables, lists, events.
  *
- * A stored object is two texts, its metadata and the rest.  An answer that
- * shows the object as it is copies them between the members that are not
- * stored (apiVersion, kind, resourceVersion) and never parses them.  Pretty
- * answers are for people: they are rendered compact, then parsed and printed
- * again.
+ * A stored object is two texts, its metadata and its body, which is all other
+ * members.  A whole object is rendered from copies of both texts and from the
+ * members that are not stored (apiVersion, kind, resourceVersion); the texts
+ * are not parsed.  Pretty answers are for people: they are rendered compact,
+ * then parsed and printed again.
  *
- * Stored metadata is a compact JSON object with at least one member; a
- * stored body is one with or without members.
+ * Stored metadata is a compact JSON object with at least one member; a stored
+ * body is a compact JSON object that may be empty.
  *
  *-------------------------------------------------------------------------
  */

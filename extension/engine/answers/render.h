@@ -15,9 +15,10 @@
 #include "engine/api/request.h"
 
 /*
- * One object in the form of the transform.  version 0: no resourceVersion.  metadata and body are the stored texts;
- * body may be empty (len 0) if render_needs_body() is false.  No newline at the end.  An event is never pretty.  A
- * table is a Table document of one row, with columnDefinitions unless this is an event with transform->columns false.
+ * Renders one object in the form of the transform, without a newline at the end.  With version 0 the object gets no
+ * resourceVersion.  metadata and body are the stored texts; body may be empty (len 0) if render_needs_body() is false.
+ * An event is never pretty.  A table is a Table document of one row, with columnDefinitions unless this is an event
+ * with transform->columns false.
  */
 extern void render_object(StrBuf *buf, const Definition *definition, const Transform *transform, bool event,
 						  JsonText metadata, JsonText body, int64_t version, int64_t now);
@@ -27,8 +28,8 @@ extern void render_item(StrBuf *buf, const Definition *definition, const Transfo
 						JsonText metadata, JsonText body, int64_t version, int64_t now);
 
 /*
- * Whether an item is put together from the stored texts, without parsing them.  Such an item needs only api_version and
- * kind of the definition, so that the proxy can render it, which has no definitions.
+ * Whether items are rendered from copies of the stored texts, without parsing them.  Of the definition, such an item
+ * needs only api_version and kind.  So the proxy, which has no definitions, can render the item.
  */
 extern bool render_splices(const Transform *transform);
 
@@ -37,8 +38,9 @@ extern bool render_needs_body(const Definition *definition, const Transform *tra
 
 /*
  * The text before the first item, between two items, and after the last item.  In every transform the metadata of the
- * list follows the items, so that a list can be streamed before the server knows whether another page follows.
- * remaining < 0: unknown, left out.  continue_token "": no further page.  The tail ends in a newline.
+ * list follows the items: the server can send items before it knows whether another page follows.  If remaining is
+ * below 0, the number of remaining items is unknown and omitted.  If continue_token is "", no page follows.  The tail
+ * ends in a newline.
  */
 extern void render_list_head(StrBuf *buf, const Definition *definition, const Transform *transform);
 extern const char *render_list_separator(const Transform *transform);

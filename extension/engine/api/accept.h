@@ -1,9 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * accept.h
- *	  The clauses of an Accept header.
- *
- * As goautoneg reads them, the library of kube-apiserver.
+ *	  The clauses of an Accept header, as goautoneg reads them, the library of
+ *	  kube-apiserver.
  *
  *-------------------------------------------------------------------------
  */
@@ -23,12 +22,12 @@ typedef struct AcceptClause
 } AcceptClause;
 
 /*
- * The next clause of a header, false when there are no more.  rest is the part of the header that is not read yet, with
- * bytes NULL at its end.
+ * Reads the next clause of a header; false if no clause is left.  rest is the part of the header that is not read yet;
+ * at the end of the header its bytes are NULL.
  */
 extern bool accept_clause(JsonText *rest, AcceptClause *clause);
 
-/* The next parameter of a clause that has a value, false when there are no more. */
+/* Reads the next parameter of a clause and skips parameters without a value; false if no parameter is left. */
 extern bool accept_parameter(JsonText *parameters, JsonText *name, JsonText *value);
 
 /* The text without blanks around it. */

@@ -100,7 +100,7 @@ take_bytes(JsonText *message, uint64_t len, JsonText *bytes)
 	return true;
 }
 
-/* The next field; false when the message is broken. */
+/* Takes the next field from the message; false if the message is broken. */
 static bool
 take_field(JsonText *message, Field *field)
 {

@@ -13,7 +13,8 @@
 #define PROTOBUF_TYPE "application/vnd.kubernetes.protobuf"
 
 /*
- * Reads the options into the object that they form in JSON; its strings point into bytes.  NULL and *error on failure.
+ * Reads DeleteOptions and returns them as the object that they form in JSON.  Strings of the object point into bytes.
+ * Returns NULL and sets *error if the message cannot be read.
  */
 extern JsonNode *delete_options_read_proto(Arena *arena, const char *bytes, size_t len, const char **error);
 

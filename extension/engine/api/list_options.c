@@ -3,9 +3,9 @@
  * list_options.c
  *	  The options of lists and watches, and continue tokens.
  *
- * Accepted options are complete: all defaults are filled in, and all
- * selectors are valid.  A token names a place inside the listing that it came
- * from; it cannot lead to another namespace.
+ * Accepted options are complete: all defaults are filled in, and all selectors
+ * are valid.  A token names a place inside the list that returned the token;
+ * with it, no client reads another namespace.
  *
  * Reference: k8s-conformance LIST-10 to LIST-13, PAGE-01 to PAGE-06, sections
  * 10, 15.2 and 15.7.
@@ -189,7 +189,7 @@ take_start(Arena *arena, JsonText start, bool with_namespace, ListOptions *optio
 	return true;
 }
 
-/* A member that is present and not null; Go's decoder ignores null. */
+/* The member if it is present and not null, otherwise NULL: Go's decoder ignores null. */
 static const JsonNode *
 given_member(const JsonNode *object, const char *key)
 {
@@ -198,7 +198,7 @@ given_member(const JsonNode *object, const char *key)
 	return node != NULL && node->kind != JSON_KIND_NULL ? node : NULL;
 }
 
-/* NULL, or why the token is invalid. */
+/* Reads a token into the options.  Returns NULL, or the reason why the token is invalid. */
 static const char *
 take_token(Arena *arena, const char *token, bool with_namespace, ListOptions *options)
 {
@@ -282,7 +282,7 @@ refuse(const char *message, int *code, StrBuf *reply)
 	return false;
 }
 
-/* A parameter that is a number, 0 when absent. */
+/* Reads a parameter that is a number; 0 if absent. */
 static bool
 int_parameter(Arena *arena, const ApiRequest *request, const char *key, int64_t *value, int *code, StrBuf *reply)
 {
@@ -296,8 +296,8 @@ int_parameter(Arena *arena, const ApiRequest *request, const char *key, int64_t 
 }
 
 /*
- * Reads the selectors.  A watch of one object has the name in the URL; it is a watch of the list with that name
- * selected (SEL-13, W-61).
+ * Reads the selectors.  A watch with the name of an object in its URL is a watch of the list with a selector for this
+ * name (SEL-13, W-61).
  */
 static bool
 take_selectors(Arena *arena, const ApiRequest *request, ListOptions *options, int *code, StrBuf *reply)
@@ -315,7 +315,7 @@ take_selectors(Arena *arena, const ApiRequest *request, ListOptions *options, in
 	if (fields == NULL)
 		return refuse(error, code, reply);
 
-	/* A text without terms selects everything, as no selector does. */
+	/* A selector without terms selects everything, as if the parameter were absent. */
 	if (labels->count == 0)
 		options->label_selector = "";
 	if (fields->count == 0)
@@ -424,7 +424,7 @@ request_get_version(Arena *arena, const ApiRequest *request, int64_t *version, i
 	return take_version(arena, text_parameter(arena, request, "resourceVersion"), false, version, code, reply);
 }
 
-/* LIST-10; a single object has no pages, so a limit does not make its version exact. */
+/* Completes the options of a list (LIST-10).  A single object has no pages: a limit does not make its version exact. */
 static bool
 settle_list(Arena *arena, const ApiRequest *request, bool namespaced, const RawOptions *raw,
 			ListOptions *options, int *code, StrBuf *reply)
@@ -458,7 +458,7 @@ settle_list(Arena *arena, const ApiRequest *request, bool namespaced, const RawO
 	return true;
 }
 
-/* Sections 15.2 and 15.7. */
+/* Completes the options of a watch (sections 15.2 and 15.7). */
 static bool
 settle_watch(Arena *arena, RawOptions *raw, ListOptions *options, int *code, StrBuf *reply)
 {

@@ -7,8 +7,8 @@
  * right type, no nulls, nothing empty, times in UTC with whole seconds.  The
  * other functions rely on that shape.
  *
- * All functions are linear in their input (up to a logarithm): a client can
- * send as many labels, owners and finalizers as fit into a body.
+ * The time of every function grows with its input by O(n log n) at most: a
+ * client can send as many labels, owners and finalizers as fit into a body.
  *
  * Reference: k8s-conformance CRE-03 to CRE-11, UPD-02, UPD-05.
  *
@@ -384,7 +384,7 @@ coerce_owners(Coercion *coercion, JsonNode *node, const FieldShape *shape, const
 	{
 		JsonNode   *owner = node->u.array.items[i];
 
-		/* Upstream prints these four even when they are empty. */
+		/* Upstream prints these four members even if they are empty. */
 		for (size_t f = 0; f < COUNT(owner_fields); f++)
 			if (owner_fields[f].kind == FIELD_STRING && json_get(owner, owner_fields[f].name) == NULL)
 				json_set(coercion->arena, owner, owner_fields[f].name, empty_string(coercion));
@@ -689,7 +689,7 @@ metadata_validate_update(Arena *arena, const JsonNode *metadata, const JsonNode 
 		field_error_at(errors, FIELD_INVALID, "metadata.generateName", generate_name, "may not contain '%'");
 	validate_common(arena, metadata, namespaced, errors);
 
-	/* Upstream checks these once for every object and twice more for an update. */
+	/* Upstream checks them three times for an update: once in validate_common(), and twice here. */
 	for (int i = 0; i < 2; i++)
 		managed_fields_validate(json_get(metadata, "managedFields"), errors);
 	if (json_get(stored, "deletionTimestamp") != NULL)

@@ -45,13 +45,13 @@ extern char *metadata_generate_name(Arena *arena, const char *prefix, const uint
 extern bool is_dns1123_label(JsonText text);
 extern bool is_dns1123_subdomain(JsonText text);
 
-/* Check label keys and values; return a NULL-terminated list of upstream's messages, or NULL without errors. */
+/* Check a label key or value; return a NULL-terminated list of upstream's messages, or NULL if there is no error. */
 extern const char *const *qualified_name_errors(Arena *arena, JsonText key);
 extern const char *const *label_value_errors(Arena *arena, JsonText value);
 
 /*
- * RFC 3339 whole seconds, UTC: "2026-01-01T00:00:00Z".  parse_time() returns false when the text is not a time.
- * seconds count from 1970.
+ * Times in RFC 3339, in UTC with whole seconds: "2026-01-01T00:00:00Z".  seconds count from 1970.  parse_time() returns
+ * false if the text is not a time.
  */
 extern char *format_time(Arena *arena, int64_t seconds);
 extern bool parse_time(JsonText text, int64_t *seconds);

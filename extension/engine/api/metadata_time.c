@@ -69,7 +69,7 @@ skip_fraction(JsonText text, size_t pos)
 	return pos;
 }
 
-/* Z, or an offset such as +01:00, which becomes seconds; pos is behind it afterwards. */
+/* Reads Z, or an offset such as +01:00, which becomes seconds, and moves pos behind it. */
 static bool
 scan_zone(JsonText text, size_t *pos, int *offset)
 {
@@ -95,7 +95,7 @@ scan_zone(JsonText text, size_t *pos, int *offset)
 	return true;
 }
 
-/* Checks the layout part by part, as Go does, so that errors name the same part. */
+/* Checks the layout part by part, as Go does, so that errors name the same part as Go's errors. */
 bool
 scan_time(JsonText text, int64_t *seconds, const char **element, size_t *at, const char **range)
 {
@@ -170,7 +170,7 @@ scan_time(JsonText text, int64_t *seconds, const char **element, size_t *at, con
 	*seconds = days_from_date(values[0], values[2], values[4]) * 86400 +
 		values[6] * 3600 + values[8] * 60 + values[10] - offset;
 
-	/* With the offset, the year must still be in the range that can be written. */
+	/* The offset may move the time out of the years that format_time() can write. */
 	if (*seconds < days_from_date(0, 1, 1) * 86400 || *seconds >= days_from_date(10000, 1, 1) * 86400)
 	{
 		*range = "year";

@@ -204,7 +204,7 @@ wants_pretty(const char *parameter, const char *user_agent)
 								  strncmp(user_agent, "Mozilla/5.0", 11) == 0);
 }
 
-/* TAB-01 */
+/* Reads includeObject, a parameter of tables only; 400 for an unknown value (TAB-01). */
 static bool
 take_include_object(Arena *arena, const ApiRequest *request, Transform *transform, int *code, StrBuf *reply)
 {

@@ -14,9 +14,9 @@
  *	 "mayCreate":false,"createDenial":"policyreports.wgpolicyk8s.io \"r1\" is forbidden: ...",
  *	 "namespaceUid":"0b5b3f9e-...","namespaceState":"terminating"}
  *
- * mayCreate is for a patch that creates a missing object (AUTHZ-13): false
- * when the user may not create the object; createDenial is then the message
- * of the Status (403).  Absent means true.
+ * mayCreate is for a patch that creates a missing object (AUTHZ-13).  false
+ * means that the user may not create the object; createDenial is then the
+ * message of the Status (403).  An absent mayCreate means true.
  *
  * A body is always JSON here: the proxy converts YAML.  If the conversion
  * fails, "decodeError" has the reason in upstream's words, and the body is
@@ -75,13 +75,13 @@ extern const char *request_query(Arena *arena, const ApiRequest *request, const 
 /* A boolean parameter, as Kubernetes reads it (REQ-03): absent, "0" and "false" in upper or lower case are false. */
 extern bool request_query_bool(Arena *arena, const ApiRequest *request, const char *key);
 
-/* As Go's strconv.ParseInt(text, 10, 64); *error is its message. */
+/* Reads a number as Go's strconv.ParseInt(text, 10, 64); returns false and sets *error to Go's message for others. */
 extern bool parse_go_int(Arena *arena, const char *text, int64_t *value, const char **error);
 
-/* Reads a resource version as Go's strconv.ParseUint.  A version beyond int64 becomes the largest int64. */
+/* Reads a resource version as Go's strconv.ParseUint does.  A version beyond int64 becomes the largest int64. */
 extern bool parse_go_version(Arena *arena, const char *text, int64_t *value, const char **error);
 
-/* The form of the answer.  Its token is a short text such as "object", "partial/v1", "table/v1/Metadata". */
+/* The form of the answer.  The proxy passes it as a token: "object", "partial/v1", "table/v1/Metadata" ... */
 typedef enum TransformKind
 {
 	TRANSFORM_OBJECT,
@@ -166,16 +166,16 @@ typedef struct ListOptions
 	int64_t		timeout_seconds;	/* 0: none given */
 } ListOptions;
 
-/* The resourceVersion of a get, 0 when absent.  False with a Status in reply and *code, as below. */
+/* Reads the resourceVersion of a get; 0 if absent.  Returns false with a Status in reply and *code if it is invalid. */
 extern bool request_get_version(Arena *arena, const ApiRequest *request, int64_t *version, int *code, StrBuf *reply);
 
-/* False with a Status in reply and *code. */
+/* Reads the options of a list or a watch.  Returns false with a Status in reply and *code if they are invalid. */
 extern bool request_list_options(Arena *arena, const ApiRequest *request, bool namespaced, bool watch,
 								 ListOptions *options, int *code, StrBuf *reply);
 
 /*
- * PAGE-01: base64url of {"v":"meta.k8s.io/v1","rv":N,"start":"ns/name\u0000"}; root_namespace is the namespace of the
- * list or "".
+ * The token of the next page (PAGE-01): base64url of {"v":"meta.k8s.io/v1","rv":N,"start":"ns/name\u0000"}.
+ * root_namespace is the namespace of the list, or "" for a list over all namespaces.
  */
 extern char *continue_token(Arena *arena, int64_t version, bool namespaced, const char *root_namespace,
 							const char *last_namespace, const char *last_name);

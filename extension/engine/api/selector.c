@@ -3,9 +3,9 @@
  * selector.c
  *	  Label selectors and field selectors.
  *
- * Both grammars and their error messages are those of apimachinery: clients
- * print the messages, and a selector that a kube-apiserver accepts must mean
- * the same here.  A parsed selector keeps no pointer into its text.
+ * Both grammars and their error messages are the same as in apimachinery:
+ * clients print the messages, and a selector must select the same objects here
+ * as in a kube-apiserver.  A parsed selector keeps no pointer into its text.
  *
  * Reference: k8s-conformance section 10 (SEL-01 to SEL-13).
  *
@@ -301,9 +301,7 @@ order_values(ValueList *list)
 	list->count = kept;
 }
 
-/*
- * A number as Go's strconv.ParseInt reads it.
- */
+/* Reads a number as Go's strconv.ParseInt does. */
 static bool
 parse_integer(JsonText text, int64_t *value)
 {

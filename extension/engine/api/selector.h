@@ -3,8 +3,8 @@
  * selector.h
  *	  Label selectors and field selectors.
  *
- * Shared by the extension (lists, deletecollection) and the proxy (watches),
- * so that one piece of code decides what matches.
+ * The extension (lists, deletecollection) and the proxy (watches) use the same
+ * functions, so that both select the same objects.
  * Reference: k8s-conformance section 10 (SEL-01 to SEL-13).
  *
  *-------------------------------------------------------------------------
@@ -38,7 +38,7 @@ typedef struct Selector
 	size_t		count;
 } Selector;
 
-/* NULL and *error (upstream's words, without a prefix) when the text is not a label selector. */
+/* Parses a label selector.  Returns NULL and sets *error (upstream's words, without a prefix) if it is malformed. */
 extern Selector *selector_parse(Arena *arena, const char *text, size_t len, const char **error);
 
 /* Looks up the value of a label; false when the object has no such label. */
@@ -46,7 +46,7 @@ typedef bool (*SelectorLookup) (void *state, JsonText key, JsonText *value);
 
 extern bool selector_matches(const Selector *selector, SelectorLookup lookup, void *state);
 
-/* The same on metadata.labels (NULL or an object of strings). */
+/* The same for metadata.labels (NULL or an object of strings). */
 extern bool selector_matches_labels(const Selector *selector, const JsonNode *labels);
 
 /*
@@ -69,7 +69,7 @@ typedef struct FieldSelector
 	size_t		count;
 } FieldSelector;
 
-/* NULL and *error (e.g. "field label not supported: spec.x") */
+/* Parses a field selector.  Returns NULL and sets *error ("field label not supported: spec.x") if it is refused. */
 extern FieldSelector *field_selector_parse(Arena *arena, const char *text, size_t len, const char **error);
 extern bool field_selector_matches(const FieldSelector *selector, JsonText namespace_name, JsonText name);
 

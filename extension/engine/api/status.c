@@ -350,7 +350,7 @@ go_float_text(StrBuf *buf, double value)
 	}
 }
 
-/* A bad value as upstream shows it in a message. */
+/* Appends a bad value as upstream shows it in a message. */
 static void
 append_bad_value(StrBuf *buf, const JsonNode *value)
 {
@@ -417,7 +417,7 @@ field_error(FieldErrorList *list, FieldErrorType type, const FieldPath *path,
 	field_error_at(list, type, field_path_string(list->arena, path), value, detail);
 }
 
-/* Appends ,"key":"value" unless the value is NULL or empty; the comma only if it is not the first member. */
+/* Appends "key":"value" unless the value is NULL or empty; a comma precedes it unless it is the first member. */
 static void
 append_member(StrBuf *buf, bool *first, const char *key, const char *value)
 {
@@ -494,7 +494,7 @@ status_deleted(StrBuf *buf, const char *name, const char *group, const char *res
 	strbuf_putc(buf, '}');
 }
 
-/* resource.group "name", as GroupResource and GroupKind print. */
+/* Appends resource.group "name", as GroupResource and GroupKind print it. */
 static void
 append_subject(StrBuf *buf, const char *kind, const char *group, const char *name)
 {
@@ -508,7 +508,7 @@ append_subject(StrBuf *buf, const char *kind, const char *group, const char *nam
 	quote_text(buf, name, strlen(name));
 }
 
-/* A hash of both texts of an error, with their ends. */
+/* A hash of the path and the message of an error.  The NUL of the path separates them. */
 static uint64_t
 error_hash(const FieldError *error)
 {

@@ -76,10 +76,10 @@ typedef void (*UnknownField) (void *state, const char *path);
 extern void field_errors_init(FieldErrorList *list, Arena *arena);
 
 /*
- * Adds an error.  value is printed as upstream 1.34+ prints a bad value (strings quoted as Go's %q, the rest as JSON);
- * NULL for the types without a value (REQUIRED, FORBIDDEN, TOO_LONG).  detail is the part after the value; NULL or ""
- * for none (DUPLICATE, NOT_FOUND).  For TOO_MANY and TOO_LONG, detail is the whole text after the words of the type
- * ("5: must have at most 3 items", "may not be more than 253 bytes").
+ * Adds an error.  value is printed as Kubernetes 1.34 and later print a bad value (strings quoted as Go's %q, all
+ * others as JSON); it is NULL for the types without a value (REQUIRED, FORBIDDEN, TOO_LONG).  detail is the part after
+ * the value; NULL or "" for none (DUPLICATE, NOT_FOUND).  For TOO_MANY and TOO_LONG, detail is the whole text after the
+ * words of the type ("5: must have at most 3 items", "may not be more than 253 bytes").
  */
 extern void field_error(FieldErrorList *list, FieldErrorType type, const FieldPath *path,
 						const JsonNode *value, const char *detail);
@@ -90,14 +90,14 @@ extern void field_error_at(FieldErrorList *list, FieldErrorType type, const char
 
 typedef struct StatusCause
 {
-	const char *reason;			/* each may be NULL: left out */
+	const char *reason;			/* a member that is NULL is left out */
 	const char *message;
 	const char *field;
 } StatusCause;
 
 typedef struct StatusDetails
 {
-	const char *name;			/* each may be NULL or "": left out */
+	const char *name;			/* a member that is NULL or "" is left out */
 	const char *group;
 	const char *kind;
 	const char *uid;
@@ -132,9 +132,9 @@ extern void status_bad_request(StrBuf *buf, const char *message);
 
 
 /*
- * Stands for a byte that is not UTF-8, in a name of a URL.  The request is JSON, which cannot contain this byte: the
- * character FOREIGN_BYTE plus the byte, for private use in the last plane, replaces it.  quote_text() prints the byte
- * and a Status prints U+FFFD, as Go does.
+ * A name in a URL may contain bytes that are not UTF-8, but the request is JSON and cannot contain them.  Therefore the
+ * character FOREIGN_BYTE + byte, which Unicode reserves for private use, replaces such a byte.  quote_text() prints the
+ * byte, and a Status prints U+FFFD, as Go does.
  */
 #define FOREIGN_BYTE 0x10FF00
 

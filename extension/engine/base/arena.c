@@ -25,7 +25,7 @@
 #define CHUNK_FIRST ((size_t) 8 * 1024 - 64)
 #define CHUNK_LARGEST ((size_t) 512 * 1024)
 
-/* Every allocator refuses a larger request; the limit keeps sums from wrapping around. */
+/* A larger request is cut to this size, which every allocator refuses; so sums of sizes cannot wrap around. */
 #define ALLOCATION_LIMIT (SIZE_MAX / 4)
 
 #define STRBUF_FIRST 128
@@ -96,7 +96,7 @@ no_interrupt(void)
 {
 }
 
-/* The default of arena_exceeded.  Only for programs in which nothing but arena_run() sets limits. */
+/* The default of arena_exceeded, for programs in which only arena_run() sets limits. */
 static void
 leave_run(ArenaLimit limit, uint64_t allowed)
 {
@@ -372,9 +372,7 @@ strbuf_init(StrBuf *buf, Arena *arena)
 	buf->capacity = 0;
 }
 
-/*
- * Makes room for that many more bytes and the NUL.
- */
+/* Makes room for more bytes, and for the NUL behind them. */
 void
 strbuf_reserve(StrBuf *buf, size_t more)
 {

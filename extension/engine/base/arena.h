@@ -3,10 +3,10 @@
  * arena.h
  *	  Memory and text building for the document engine.
  *
- * The document engine (json.c, schema_*.c, write.c and friends) is plain C:
- * it never includes postgres.h or h2o.h, so that the same object files serve
- * the backend, the proxy and the fuzzers.  All its code allocates from an
- * Arena and frees nothing; the caller that created the arena frees it.
+ * The document engine (all files of extension/engine) is plain C: it never
+ * includes postgres.h or h2o.h, so that the backend, the proxy and the fuzz
+ * targets link the same object files.  All code of the engine allocates from
+ * an Arena and frees nothing; the caller that created the arena frees it.
  *
  * Each input has a budget of memory and of work.  An arena for an input holds
  * at most ARENA_BYTES_PER_BYTE bytes for each byte of the input, plus a
@@ -41,9 +41,9 @@ typedef struct Arena
 } Arena;
 
 /*
- * The budget of an input.  Of honest documents, those of short numbers or empty containers need the most memory per
- * byte of text, about 30 bytes; the text written from a tree is added.  A step is a visit to one value in one of the
- * dozen passes over a document, and takes 10 to 50 ns.
+ * The budget of an input.  A tree takes at most about 30 bytes of memory for each byte of text: so many for a document
+ * of short numbers or empty containers.  The text that is written from the tree comes on top.  A step is a visit to one
+ * value in one of the dozen passes over a document, and takes 10 to 50 ns.
  */
 #define ARENA_BYTES_PER_BYTE 50
 #define ARENA_BYTES_FLOOR ((size_t) 32 * 1024 * 1024)
@@ -87,7 +87,7 @@ extern arena_local uint64_t arena_steps_left;
 /* Takes several steps at once, for a single call that does much work. */
 extern void arena_spend(uint64_t steps);
 
-/* Called at every level of recursion, and every few hundred steps of a loop whose length depends on the input. */
+/* Each level of a recursion calls it, and each loop whose length depends on the input, every few hundred steps. */
 static inline void
 arena_checkpoint(void)
 {
@@ -110,8 +110,8 @@ extern void arena_init(Arena *arena);
 extern void arena_free(Arena *arena);
 
 /*
- * Creates an arena for an input of so many bytes: limits its memory, and starts a budget of steps, which replaces the
- * previous one.
+ * Creates an arena for an input of input bytes: limits the memory of the arena, and starts a budget of steps, which
+ * replaces the previous budget.
  */
 extern void arena_init_for(Arena *arena, size_t input);
 
@@ -119,9 +119,9 @@ extern void arena_init_for(Arena *arena, size_t input);
 extern void arena_begin_work(size_t input);
 
 /*
- * Runs a function under the budget of an input, which limits the function's steps and the memory that it takes from
- * this arena.  Any result but ARENA_WITHIN: the function was left at the point where it exceeded this limit.  Not for
- * the backend, where SQL errors leave the function, too.
+ * Runs a function under the budget of an input of input bytes.  The budget limits the steps of the function and the
+ * memory that it takes from this arena.  Returns ARENA_WITHIN, or the limit that the function exceeded: then the
+ * function was left at that point.  The backend must not call arena_run(), because SQL errors leave the function, too.
  */
 extern ArenaLimit arena_run(Arena *arena, size_t input, void (*run) (void *state), void *state);
 

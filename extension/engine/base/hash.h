@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * hash.h
- *	  FNV-1a, for tables whose keys no client gains by choosing.
+ *	  FNV-1a.  The hash has no secret, so clients can choose texts with equal
+ *	  hashes: use it only where such texts cost no other client anything.
  *
  *-------------------------------------------------------------------------
  */

@@ -223,9 +223,7 @@ json_go_number_name(Arena *arena, const JsonNode *node)
 	return arena_printf(arena, "number %.*s", (int) node->u.literal.len, node->u.literal.bytes);
 }
 
-/*
- * The position of key among the members, or the position where it belongs.
- */
+/* The position of key among the members, or the position to insert it at. */
 static size_t
 find_member(const JsonNode *object, JsonText key, bool *found)
 {
@@ -276,7 +274,7 @@ json_get_cstring(Arena *arena, const JsonNode *object, const char *key)
 	return json_text_cstring(arena, value->u.string);
 }
 
-/* Moves the rest of an array behind one element, and charges the budget for it. */
+/* Moves the elements of an array that follow one element, and charges the budget for the move. */
 static void
 shift(void *to, const void *from, size_t bytes)
 {

@@ -93,11 +93,11 @@ typedef struct JsonError
  */
 typedef void (*JsonDuplicate) (void *state, const char *path);
 
-/* NULL and *error when the text is not exactly one JSON value. duplicate may be NULL. */
+/* Returns NULL and sets *error if the text is not exactly one JSON value.  duplicate may be NULL. */
 extern JsonNode *json_parse(Arena *arena, const char *text, size_t len,
 							JsonDuplicate duplicate, void *state, JsonError *error);
 
-/* The same for a parsed tree, in the order of keys.  Omits members whose values were replaced after parsing. */
+/* Reports the duplicate keys of a parsed tree, in the order of keys; omits members that were replaced since. */
 extern void json_tell_repeated(Arena *arena, const JsonNode *node, JsonDuplicate duplicate, void *state);
 
 /* NULL when absent, or when node is NULL or not an object. */
@@ -108,8 +108,8 @@ extern JsonNode *json_get_text(const JsonNode *object, JsonText key);
 extern JsonNode *json_path(const JsonNode *object,...) __attribute__((sentinel));
 
 /*
- * Converts a string to a C string.  NUL becomes JSON_NUL, two bytes that never occur in UTF-8.  So messages keep the
- * text behind a NUL, and comparisons of names include it.  json_cstring_text() converts it back.
+ * Converts a string to a C string.  NUL becomes JSON_NUL, two bytes that never occur in UTF-8.  So messages and
+ * comparisons of names include the text behind a NUL.  json_cstring_text() converts JSON_NUL back to NUL.
  */
 #define JSON_NUL "\xC0\x80"
 
@@ -167,15 +167,15 @@ extern bool json_string_is(const JsonNode *node, const char *value);
 extern int	json_text_compare(JsonText a, JsonText b);	/* byte order */
 
 /*
- * The position of key in a sorted array, or the position to insert it at.  The first member of each element is its key;
- * size: of an element.
+ * The position of key in a sorted array, or the position to insert it at.  The first member of each element is its key,
+ * a JsonText; size is the size of an element in bytes.
  */
 extern size_t json_text_search(const void *elements, size_t count, size_t size, JsonText key, bool *found);
 
 extern bool json_text_is(JsonText text, const char *value);
 extern const char *json_kind_name(JsonKind kind);	/* null boolean integer number string array object */
 
-/* as json_go_kind_name(), but where Go expects an integer: number 1.0 */
+/* as json_go_kind_name(), but for messages about an integer, where Go adds the value of a number: number 1.0 */
 extern const char *json_go_number_name(Arena *arena, const JsonNode *node);
 
 /* in messages of Go's decoder: null bool number string array object */

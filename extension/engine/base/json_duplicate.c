@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * json_duplicate.c
- *	  Duplicate members of JSON objects: where they are, told as kube-apiserver
- *	  tells them in warnings.
+ *	  Duplicate members of JSON objects, with their paths, as kube-apiserver
+ *	  reports them in warnings.
  *
- * The parser notes duplicates object by object, the innermost first, and tells
- * them at its end in the order of the text.  json_tell_repeated() finds the
- * same in a parsed tree.
+ * The parser notes duplicates object by object, the innermost object first. At
+ * its end it reports the duplicates in the order of the text.
+ * json_tell_repeated() finds the same duplicates in a parsed tree.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * json_duplicate.h
- *	  Duplicate members of JSON objects: where they are, told as kube-apiserver
- *	  tells them in warnings.
+ *	  Duplicate members of JSON objects, with their paths, as kube-apiserver
+ *	  reports them in warnings.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,7 +14,7 @@
 
 #include "engine/base/json.h"
 
-/* A place in a document: an array or object, and the index or key of the part that is meant. */
+/* A place in a document: an array or object, and the index or key of one of its values. */
 typedef struct JsonPlace
 {
 	const struct JsonPlace *parent;
@@ -37,10 +37,10 @@ typedef struct DuplicateNotes
 	size_t		bytes;			/* of all paths */
 } DuplicateNotes;
 
-/* Notes that key repeats in the object at parent.  Notes above a limit of number and bytes are left out. */
+/* Notes that key repeats in the object at parent.  Beyond a limit of number and of bytes, nothing is noted. */
 extern void duplicate_note(Arena *arena, DuplicateNotes *notes, const JsonPlace *parent, JsonText key, size_t offset);
 
-/* Tells the noted duplicates in document order, each path once, at most 100 of them. */
+/* Reports the noted duplicates in document order, each path once, at most 100 paths. */
 extern void duplicates_tell(DuplicateNotes *notes, JsonDuplicate duplicate, void *state);
 
 #endif							/* JSON_DUPLICATE_H */

@@ -85,9 +85,7 @@ is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/*
- * A byte in single quotes as Go quotes the character of that number.
- */
+/* A byte in single quotes, as Go quotes the character whose code point is the byte. */
 static const char *
 quote_byte(Arena *arena, unsigned char c)
 {
@@ -126,9 +124,7 @@ unexpected_inside(Parser *parser, const char *p, const char *where)
 	return NULL;
 }
 
-/*
- * The same for a place where a space is allowed: here the message names the end of the text.
- */
+/* The same for a place where a space is allowed.  At the end of the text, the message names the end. */
 static const char *
 unexpected(Parser *parser, const char *p, const char *where)
 {
@@ -374,7 +370,7 @@ literal_to_double(Arena *arena, const char *literal, size_t len, uint64_t digits
 	return strtod(terminated, NULL);
 }
 
-/* An infinite number becomes 0, and the parser keeps the message about the first of them. */
+/* An infinite number becomes 0; the parser keeps a message about the first infinite number. */
 static void
 set_double(Parser *parser, JsonNode *node, double number)
 {
@@ -552,9 +548,7 @@ sort_by_insertion(Entry *entries, size_t count)
 	}
 }
 
-/*
- * Sorts by key and keeps members of the same key in document order.  room is as large as entries.
- */
+/* Sorts by key and keeps members of the same key in document order.  room is work space for count entries. */
 static void
 sort_entries(Entry *entries, Entry *room, size_t count)
 {
@@ -584,9 +578,7 @@ sort_entries(Entry *entries, Entry *room, size_t count)
 	memcpy(entries, room, count * sizeof(Entry));
 }
 
-/*
- * Sorts the members on the stack from base on, keeps the last of equal keys, and returns how many remain.
- */
+/* Sorts the members on the stack from base on, keeps the last of equal keys, and returns the number of members left. */
 static size_t
 order_members(Parser *parser, size_t base, const JsonPlace *parent, bool *repeats)
 {

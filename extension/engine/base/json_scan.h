@@ -18,7 +18,7 @@
 
 #define EACH_BYTE(value) (UINT64_C(0x0101010101010101) * (value))
 
-/* Go replaces bytes that are not UTF-8 with it. */
+/* U+FFFD.  Go replaces bytes that are not UTF-8 with this character. */
 #define REPLACEMENT_CHARACTER "\xef\xbf\xbd"
 
 /* Loads eight bytes, the first one lowest, from any address. */
@@ -35,8 +35,8 @@ load_bytes(const char *p)
 }
 
 /*
- * Sets the high bit of each byte that is not plain.  Marks above the lowest one may be wrong; a search for the first
- * such byte needs only the lowest.
+ * Sets the high bit of each byte that is not plain.  Only the lowest bit set is reliable; a search for the first byte
+ * that is not plain needs no other.
  */
 static inline uint64_t
 mark_special(uint64_t word)

@@ -3,8 +3,9 @@
  * json_skip.h
  *	  Skips over parts of a JSON text without parsing them.
  *
- * For readers of a few members of a large text.  The text may be anything: a
- * skip never leaves it, and what is skipped is not checked.
+ * For callers that read a few members of a large text.  The text need not be
+ * JSON: a skip never reads beyond its end, and does not check the skipped
+ * part.
  *
  *-------------------------------------------------------------------------
  */
@@ -19,12 +20,12 @@ typedef struct JsonSkip
 	const char *end;
 } JsonSkip;
 
-/* Skips the string that begins at next.  text: the bytes between its quotes, escapes included; false: it has no end. */
+/* Skips the string at next; *text is its content with escapes.  Returns false if the string has no closing quote. */
 extern bool json_skip_string(JsonSkip *skip, JsonText *text);
 
 /*
- * Skips a value that begins at next: next is then behind a string, array or object, and at the comma or bracket behind
- * any other value.  false: the text ends within the value.
+ * Skips the value that begins at next.  Afterwards next is behind a string, array or object, and at the comma or
+ * bracket that follows any other value.  Returns false if the text ends within the value.
  */
 extern bool json_skip_value(JsonSkip *skip);
 

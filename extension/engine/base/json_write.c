@@ -24,10 +24,10 @@
 /* 17 digits identify every double. */
 #define MAX_DIGITS 17
 
-/* Deeper levels are not indented further; otherwise a short text of many levels would become a long one. */
+/* Deeper levels get no more indentation; otherwise a short text of many levels would become a long text. */
 #define INDENTED_LEVELS 32
 
-/* Returns the place for this many more bytes and a NUL. */
+/* Makes room for more bytes and a NUL; returns the end of the text, where they belong. */
 static inline char *
 room(StrBuf *buf, size_t more)
 {
@@ -207,7 +207,8 @@ increment_last_digit(char *text)
 }
 
 /*
- * The fewest digits that read back as value; the nearest ones when several have this length.  value is positive.
+ * The fewest digits that read back as value.  If several numbers have this length, the one nearest to value.  value is
+ * positive.
  */
 static size_t
 shortest_digits(double value, char *digits, int *point)
@@ -269,7 +270,8 @@ shortest_digits(double value, char *digits, int *point)
 }
 
 /*
- * As Go prints it: plain notation from 1e-6 up to below 1e21, else an exponent without leading zeros.
+ * Prints a number as Go does: in plain notation from 1e-6 up to below 1e21, else with an exponent without leading
+ * zeros.
  */
 static void
 put_number(StrBuf *buf, double value)

@@ -36,7 +36,7 @@ struct RegexScratch
 	uint64_t	unpaid;			/* work not yet charged to the input's budget */
 };
 
-/* Work that takes as long as a step of the input's budget; work between two checks for interrupts. */
+/* Units of work that take as long as a step of the input's budget; units between two checks for interrupts. */
 #define WORK_PER_STEP 4
 #define WORK_PAID_AT_ONCE 4096
 
@@ -348,9 +348,9 @@ regex_compile(Arena *arena, JsonText pattern, const char **error)
 }
 
 /*
- * PCRE2 calls it before each item of the pattern.  The characters passed over since the last call are the distance
- * between the places of the two calls.  The search ends when it exceeds its budget.  Interrupts and the budget of the
- * input may leave the search from here.
+ * PCRE2 calls this function before each item of the pattern.  The distance between the places of two calls is the
+ * number of characters that the search passed over.  The search ends when it exceeds its budget.  An interrupt, or the
+ * budget of the input, may leave the search from here by longjmp.
  */
 static int
 count_work(pcre2_callout_block * block, void *data)

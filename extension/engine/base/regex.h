@@ -10,10 +10,10 @@
  * also quantifiers of assertions (^*), which PCRE2 does not accept.  One
  * difference is left: \s matches the vertical tab here.
  *
- * A match may begin anywhere in the text.  The work of a search is counted
- * over all places where a match might begin: PCRE2's own match limit starts
- * again at each place, and does not count the characters that one item passes
- * over.
+ * A match may begin anywhere in the text.  A search counts its own work, over
+ * all places where a match might begin.  PCRE2's match limit is not enough: it
+ * starts again at each place, and does not count the characters that one item
+ * passes over.
  *
  *-------------------------------------------------------------------------
  */

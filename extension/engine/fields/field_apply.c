@@ -3,9 +3,9 @@
  * field_apply.c
  *	  Server-side apply: merges an owner's configuration into an object.
  *
- * kubectl is special: after client-side applies, an annotation of the object
- * contains the last configuration that kubectl applied.  kubectl may change the
- * fields that still have these values without a conflict.
+ * kubectl is an exception: after client-side applies, an annotation of the
+ * object contains the last configuration that kubectl applied.  For fields
+ * that still have the values of the annotation, kubectl gets no conflict.
  *
  * Reference: k8s-conformance section 13.5; structured-merge-diff's
  * merge/update.go, apimachinery's managedfields.
@@ -30,7 +30,7 @@ typedef struct Applying
 	const JsonNode *config;
 	FieldOwners owners;
 	FieldOwner *owner;			/* an element of owners; invalid after an owner is added */
-	const FieldSet *last;		/* what the owner applied before */
+	const FieldSet *last;		/* the fields that the owner applied before */
 	JsonNode   *merged;
 	const FieldSet *changed;	/* from live to merged, of fields that this write may change */
 	const FieldSet *removed;
@@ -117,7 +117,7 @@ prune(Applying *applying, const char **error)
  * Conflicts
  */
 
-/* The fields that the apply changes and another owner owns; NULL for the owner itself. */
+/* The fields of another owner that the apply changes; NULL if other is the owner that applies. */
 static const FieldSet *
 conflicts_with(const Applying *applying, const FieldOwner *other)
 {
@@ -332,7 +332,7 @@ merge_config(Applying *applying)
 	return FIELD_APPLY_OK;
 }
 
-/* SSA-02.  A value that is not a list of objects is refused later, because of its type. */
+/* Whether the configuration has managedFields (SSA-02).  A value of another type is refused later, for its type. */
 static bool
 has_managed_fields(const JsonNode *config)
 {

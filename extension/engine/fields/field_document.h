@@ -25,7 +25,10 @@ typedef struct FieldComparison
 	const FieldSet *added;
 } FieldComparison;
 
-/* False with *error when an item of a list cannot have a path element, or a value has no allowed shape. */
+/*
+ * Compares two documents.  Returns false and sets *error if an item of a list cannot have a path element, or a value
+ * has no allowed shape.
+ */
 extern bool field_compare(Arena *arena, FieldType type, const JsonNode *before, const JsonNode *after,
 						  FieldComparison *comparison, const char **error);
 
@@ -46,10 +49,10 @@ extern JsonNode *field_remove(Arena *arena, FieldType type, const JsonNode *docu
 /* Adds to the set the declared fields on the paths to its members. */
 extern const FieldSet *field_ensure_named(Arena *arena, FieldType type, const FieldSet *set);
 
-/* Adapts a set made by an earlier schema: a value that is atomic now becomes a member as a whole. */
+/* Adapts a set that was made with an earlier schema: a value that is atomic now becomes one member of the set. */
 extern const FieldSet *field_reconcile(Arena *arena, FieldType type, const FieldSet *set);
 
-/* All violations of the type, as one text; NULL when there are none.  A list must not have an item twice. */
+/* All violations of the type, as one text; NULL if there are none.  A list that has an item twice is a violation. */
 extern const char *field_check_document(Arena *arena, FieldType type, const JsonNode *document);
 
 /* An item of a list that is not atomic, with its path element. */

@@ -20,7 +20,7 @@ extern JsonText field_value_element(Arena *arena, const JsonNode *value);
 typedef enum ElementResult
 {
 	ELEMENT_OK,
-	ELEMENT_UNKNOWN,			/* of an unknown type, which later versions may define */
+	ELEMENT_UNKNOWN,			/* an element of a type that a later version may define */
 	ELEMENT_MALFORMED
 } ElementResult;
 

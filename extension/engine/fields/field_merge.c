@@ -158,8 +158,8 @@ append_merged(Merging *merging, FieldType type, const JsonNode *live, const Json
 }
 
 /*
- * Items in both lists come in the order of config; items only in live keep their places among them.  The algorithm
- * follows upstream step by step, to get the same order in all cases.
+ * The items that both lists have come in the order of config; items that only live has keep their places between these
+ * items.  The algorithm follows upstream step by step, so that the order is the same in all cases.
  */
 static bool
 merge_lists(Merging *merging, FieldType type, const JsonNode *live, const JsonNode *config, JsonNode **merged)

@@ -3,8 +3,8 @@
  * field_owner.c
  *	  Owners of the fields of an object: metadata.managedFields.
  *
- * An entry of another version of the type is compared with the schema of the
- * version of the write, because conversion between versions changes only
+ * Entries of other versions of the type are compared with the schema of the
+ * version that the write uses: a conversion between versions changes only
  * apiVersion.
  *
  * Reference: k8s-conformance section 13.4; apimachinery's managedfields.
@@ -21,7 +21,7 @@
 /* More entries are refused: objects have far fewer owners, and every change is compared with each entry. */
 #define OWNERS_MAX 1000
 
-/* MF-07 */
+/* The number of entries of updates above which the oldest ones are merged (MF-07). */
 #define UPDATERS_MAX 10
 #define ANCIENT_OWNER "ancient-changes"
 
@@ -153,7 +153,7 @@ field_owners_read(Arena *arena, const JsonNode *entries, FieldOwners *owners, co
 	return true;
 }
 
-/* MF-06 */
+/* Orders entries as they are stored (MF-06). */
 static int
 compare_stored(const void *a, const void *b)
 {
@@ -329,7 +329,7 @@ field_owners_update(const FieldWrite *write, FieldOwners *owners, const char *na
 	return true;
 }
 
-/* Oldest first. */
+/* Orders owners by their times, the oldest first. */
 static int
 compare_age(const void *a, const void *b)
 {
@@ -352,8 +352,8 @@ typedef struct Bucket
 } Bucket;
 
 /*
- * MF-07: when there are more updaters than the limit, merges the oldest updaters of each version into one.  The first
- * updater of a version is merged only together with a second one.  Afterwards the list is no longer sorted.
+ * MF-07: if there are more updaters than the limit, merges the oldest updaters of each version into one owner.  An
+ * updater stays as it is if no other updater of its version is merged.  Afterwards the list is no longer sorted.
  */
 static void
 cap_updaters(const FieldWrite *write, FieldOwners *owners)

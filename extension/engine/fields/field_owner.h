@@ -26,14 +26,15 @@ typedef struct FieldWrite
 	const char *api_version;
 	const char *owner;			/* the field manager's name; "" counts as unknown */
 	const char *subresource;	/* "" for none */
-	bool		status_subresource; /* the type has one: only writes to it change status */
+	bool		status_subresource; /* the type has a status subresource: only writes to it change the status */
 	int64_t		now;
 } FieldWrite;
 
 /*
- * An update: document replaces live (NULL for a create); both are whole objects with metadata in ObjectMeta's form.
- * managedFields in document comes from the client and is replaced by the value to store.  An empty list, or a list of
- * one empty entry, removes all owners.  If the fields cannot be compared, the owners of live stay.
+ * An update: document replaces live (NULL for a create).  Both are whole objects with metadata in the form of
+ * ObjectMeta.  In document, managedFields comes from the client; the function replaces it by the value to store.  An
+ * empty list, or a list of one empty entry, removes all owners.  If the fields cannot be compared, the owners of live
+ * stay.
  */
 extern void field_owner_update(const FieldWrite *write, JsonNode *document, const JsonNode *live);
 
@@ -56,8 +57,8 @@ typedef struct FieldApply
 } FieldApply;
 
 /*
- * Applies config to live, which is a whole object, or has only apiVersion and kind when the object does not exist yet.
- * force takes fields from their owners.
+ * Applies config to live.  live is a whole object; it has only apiVersion and kind if the object does not exist yet.
+ * With force, fields of other owners are changed and taken from these owners without a conflict.
  */
 extern FieldApplyResult field_owner_apply(const FieldWrite *write, const JsonNode *live, const JsonNode *config,
 										  bool force, FieldApply *apply);

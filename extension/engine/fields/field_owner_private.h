@@ -48,10 +48,12 @@ extern void field_owner_touch(const FieldWrite *write, FieldOwner *owner);
 extern bool field_owners_update(const FieldWrite *write, FieldOwners *owners, const char *name, const JsonNode *live,
 								const JsonNode *document, const char **error);
 
-/* Without the fields that the write cannot change: status in the main resource, metadata and spec in the status. */
+/*
+ * The set without the fields that the write cannot change: status in the main resource; metadata, spec in the status.
+ */
 extern const FieldSet *field_without_reset(const FieldWrite *write, const FieldSet *set);
 
-/* MF-02: without the fields that never have owners. */
+/* MF-02: the set without the fields that never have owners. */
 extern const FieldSet *field_without_unowned(Arena *arena, const FieldSet *set);
 
 #endif							/* FIELD_OWNER_PRIVATE_H */

@@ -20,7 +20,9 @@
 /* The level of FieldsV1 in an object: the object, metadata, managedFields, an entry, fieldsV1. */
 #define FIELDS_DEPTH 5
 
-/* The elements of a set this many times smaller are searched in the larger set, instead of a pass over both. */
+/*
+ * If one set has this many times fewer elements, each of them is searched in the other set, without a pass over both.
+ */
 #define SEARCH_RATIO 16
 
 static size_t
@@ -296,7 +298,7 @@ field_set_parse(Arena *arena, const JsonNode *fields, const char **error)
 	return fields != NULL ? read_level(arena, fields, &member, error) : NULL;
 }
 
-/* room: how many levels are allowed below to. */
+/* Prints one level and the levels below; room is the number of levels that may be below to. */
 static void
 print_level(Arena *arena, const FieldSet *set, JsonNode *to, int room)
 {

@@ -55,15 +55,15 @@ extern const FieldSet *field_set_union(Arena *arena, const FieldSet *a, const Fi
 /* The union of any number of sets. */
 extern const FieldSet *field_set_union_all(Arena *arena, const FieldSet *const *sets, size_t count);
 
-/* Paths that are members of both. */
+/* The paths that are members of both sets. */
 extern const FieldSet *field_set_intersection(Arena *arena, const FieldSet *a, const FieldSet *b);
 
 /* Members of a that are not members of b.  Members of a below a member of b stay. */
 extern const FieldSet *field_set_difference(Arena *arena, const FieldSet *a, const FieldSet *b);
 
 /*
- * Parses FieldsV1.  Elements of unknown types are left out.  NULL with *error when fields is no FieldsV1; NULL without
- * an error is the empty set.  fields may be NULL.
+ * Parses FieldsV1 and omits elements of unknown types.  Returns NULL and sets *error if fields is not FieldsV1; NULL
+ * without an error is the empty set.  fields may be NULL.
  */
 extern const FieldSet *field_set_parse(Arena *arena, const JsonNode *fields, const char **error);
 
@@ -71,8 +71,8 @@ extern const FieldSet *field_set_parse(Arena *arena, const JsonNode *fields, con
 extern JsonNode *field_set_print(Arena *arena, const FieldSet *set);
 
 /*
- * Called for each member in upstream's order: the members of a level, then the members below them.
- * path: .a[k="v"].b.  False ends the visit.
+ * Called for each member of a set in upstream's order: the members of a level, then the members below them.  path has
+ * the form .a[k="v"].b.  If the visitor returns false, the visit ends.
  */
 typedef bool (*FieldVisitor) (void *state, const char *path);
 

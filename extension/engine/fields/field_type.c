@@ -4,10 +4,10 @@
  *	  How the parts of a document merge, as the field manager sees a schema.
  *
  * kube-apiserver derives these rules from the OpenAPI document that it makes
- * from a CustomResourceDefinition, with ObjectMeta added.  Only this document
- * counts: a string with a format is any scalar, a list without a list type is
- * atomic, an object without properties may have any properties.  Validation
- * of values plays no part.
+ * from a CustomResourceDefinition, with ObjectMeta added.  The rules depend
+ * only on this document: a string with a format is any scalar, a list without
+ * a list type is atomic, an object without properties may have any properties.
+ * They do not depend on the validation of values.
  *
  * Reference: k8s-conformance MF-03, MF-04; kube-openapi's schemaconv,
  * structured-merge-diff's typed/helpers.go and typed/validate.go.
@@ -261,7 +261,7 @@ go_type(const JsonNode *value)
 	return "<nil>";
 }
 
-/* A value as Go's %v prints it, or as %#v does. */
+/* Appends a value as Go's %v prints it, or with sharp as %#v does. */
 static void
 go_value(StrBuf *buf, const JsonNode *value, bool sharp)
 {

@@ -59,13 +59,13 @@ extern bool field_list_is_atomic(FieldType type);
 /* Whether no members of a map are declared. */
 extern bool field_map_is_deduced(FieldType type);
 
-/* The error for a value that is no scalar of this type, after prefix; NULL for such a scalar, a null or NULL. */
+/* prefix and the error, if value is not a scalar of this type; NULL for such a scalar, for a null and for NULL. */
 extern const char *field_scalar_error(Arena *arena, FieldType type, const JsonNode *value, const char *prefix);
 
 /* A value as Go prints it in such messages. */
 extern const char *field_go_value(Arena *arena, const JsonNode *value);
 
-/* The path element of an item of a list that is not atomic; false with *error when the item cannot have one. */
+/* Makes the path element of an item of a list that is not atomic.  False with *error if the item cannot have one. */
 extern bool field_item_element(Arena *arena, FieldType list, const JsonNode *item, JsonText *element,
 							   const char **error);
 

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How many bytes SHA-256 hashes in the time of one step. */
+/* The number of bytes that SHA-256 hashes in the time of one step. */
 #define HASHED_PER_STEP 8
 
 /* State for hashing; one buffer serves all hashes. */
@@ -316,10 +316,10 @@ put_identity(Hashing *hashing, const ReportResult *result)
 /*
  * Sets the keys of results with one identity, sorted by contents.  The ids of their details are already set.
  *
- * Mostly there is only one result.  Among several, the first failing result, or else the first result, gets the key
- * that it would have alone.  The keys of the others include their details, so that each keeps its key when another
- * result appears, disappears or changes its status.  When one result does so, the number of results that begin or
- * cease to fail is the same by keys as by documents.  When two change at once, a result that begins to fail may take
+ * Usually there is only one result.  Among several, the first failing result, or else the first result, gets the key
+ * that a single result would get.  The keys of the others include their details, so that they stay the same when
+ * another result appears, disappears or changes its status.  If one result changes, keys and documents give the same
+ * number of results that begin or cease to fail.  If two results change at once, a result that begins to fail may get
  * the key of a result that ceases to fail.
  */
 static void
@@ -382,7 +382,10 @@ result_extract(Arena *arena, const ResultMapping *mapping, const JsonNode *docum
 		identify(arena, list, cluster, hash, state);
 }
 
-/* Compares entries of two documents.  twin saves repeated comparisons of an entry with many subjects. */
+/*
+ * Compares entries of two documents.  twin remembers an equal entry, so that an entry of many subjects is compared
+ * once.
+ */
 static bool
 same_entries(ResultEntry *a, const ResultEntry *b)
 {

@@ -21,7 +21,7 @@
 
 typedef struct ResultMapping ResultMapping;
 
-/* NULL with errors when mapping is not valid.  mapping must live as long as the compiled mapping. */
+/* Compiles a mapping; NULL with errors if it is not valid.  mapping must live as long as the compiled mapping. */
 extern ResultMapping *result_mapping_compile(Arena *arena, const JsonNode *mapping, FieldErrorList *errors);
 
 /* First letters of pass, warn, fail, error, skip. */
@@ -63,7 +63,7 @@ typedef struct ResultEntry
 	JsonText	category;
 	JsonText	severity;		/* unknown info low medium high critical */
 	ResultStatus status;
-	JsonText	native_status;	/* the source's own word if it is not one of the five, else empty */
+	JsonText	native_status;	/* the word of the source if it is not one of the five statuses, else empty */
 	double		score;			/* 0: unknown */
 	JsonText	message;
 	JsonText	properties;		/* canonical JSON: an object of strings */
@@ -74,7 +74,7 @@ typedef struct ResultEntry
 	bool		has_time;
 	int64_t		time;			/* of evaluation, in microseconds since 1970 */
 	const struct ResultEntry *twin; /* the last equal entry of another document */
-	bool		told;			/* for callers that return the texts only once */
+	bool		told;			/* for a caller that returns the texts once: already returned */
 } ResultEntry;
 
 /* One result about one subject. */
@@ -114,7 +114,7 @@ typedef int64_t (*ResultHash) (void *state, const char *bytes, size_t len);
 extern void result_extract(Arena *arena, const ResultMapping *mapping, const JsonNode *document, int cluster,
 						   ResultHash hash, void *state, ResultList *list);
 
-/* Only the newest time of evaluation; false when there is none. */
+/* Sets *time to the newest time of evaluation, in microseconds since 1970; false if no result has one. */
 extern bool result_time(Arena *arena, const ResultMapping *mapping, const JsonNode *document, int64_t *time);
 
 /* One changed result.  old is NULL when the result appeared, new is NULL when it disappeared. */
@@ -132,7 +132,7 @@ extern size_t result_difference(Arena *arena, const ResultMapping *mapping, cons
 								const JsonNode *new, int cluster,
 								ResultHash hash, void *state, ResultChange **changes);
 
-/* The hash of fields as above, for ids that other code makes (actors). */
+/* The hash of fields, in the form of the ids above, for ids that other code makes (ids of actors). */
 extern int64_t result_field_hash(Arena *arena, const JsonText *fields, size_t count, ResultHash hash, void *state);
 
 #endif							/* RESULT_H */

@@ -3,9 +3,9 @@
  * result_extract.c
  *	  Reads the results of a document with a mapping.
  *
- * A document may contain anything that the schema of its type allows.  A value
- * that does not fit a column is read as absent.  It is never refused, because
- * the report is already accepted.
+ * A document may contain everything that the schema of its type allows.  A
+ * value that does not fit a column is read as absent.  No value is an error,
+ * because the report is already accepted.
  *
  *-------------------------------------------------------------------------
  */
@@ -118,7 +118,7 @@ cut(JsonText text, size_t most)
 	return text;
 }
 
-/* The first text that is not empty; *word is the string in the document, before the map. */
+/* The first text of a source that is not empty; *word is the string in the document, before the map replaces it. */
 static JsonText
 source_text(Arena *arena, const ResultSource *source, const Place *place, JsonText *word)
 {
@@ -181,7 +181,8 @@ result_status_word(JsonText text, ResultStatus *status)
 }
 
 /*
- * An unknown word is an error, so that somebody looks at it.  Without a word nothing was checked: the status is skip.
+ * An unknown word gives the status error, so that users notice it.  Without a word nothing was checked: the status is
+ * skip.
  */
 static ResultStatus
 status_of(JsonText text)

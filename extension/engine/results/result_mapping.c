@@ -22,7 +22,7 @@ typedef struct Compiler
 {
 	Arena	   *arena;
 	FieldErrorList *errors;
-	bool		resources;		/* paths may start with @ here */
+	bool		resources;		/* paths may start with @ in this part of the mapping */
 } Compiler;
 
 static void
@@ -268,7 +268,8 @@ compile_subjects(Compiler *compiler, const JsonNode *value)
 }
 
 /*
- * A status that the mapping itself sets must be one of the five: any other status would make all results errors.
+ * A status that the mapping itself sets must be one of the five statuses: any other text would give all results the
+ * status error.
  */
 static void
 check_status(Compiler *compiler, const JsonNode *value, const FieldPath *at)

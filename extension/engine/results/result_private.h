@@ -73,7 +73,7 @@ struct ResultMapping
 /* result_extract.c: results in document order, without keys and ids. */
 extern void result_read(Arena *arena, const ResultMapping *mapping, const JsonNode *document, ResultList *list);
 
-/* The status with this name, ignoring case; false when the word is none of the five. */
+/* Sets *status to the status with this name, ignoring case; false if the word is none of the five. */
 extern bool result_status_word(JsonText text, ResultStatus *status);
 
 #endif							/* RESULT_PRIVATE_H */

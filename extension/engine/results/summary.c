@@ -4,8 +4,8 @@
  *	  Counts the results of reports, and fills in absent summaries.
  *
  * A filled-in summary has no owner, because it is added after the managed
- * fields are made.  As with kube-apiserver's mutating admission, the manager
- * of the request owns only the fields that it sent.
+ * fields are made.  As with mutating admission in kube-apiserver, the manager
+ * of a request owns only the fields of the request.
  *
  *-------------------------------------------------------------------------
  */

@@ -14,16 +14,17 @@
 
 #include "engine/base/json.h"
 
-/* The object of a document (whole, or without its metadata) that has results or a summary; NULL when there is none. */
+/* The object within a document (whole, or without metadata) that has results or a summary; NULL if there is none. */
 extern JsonNode *summary_place(const JsonNode *document);
 
 /* The number of results for each of the five outcomes; all are 0 when results is NULL or no array. */
 extern JsonNode *summary_count(Arena *arena, const JsonNode *results);
 
 /*
- * Fills in the summary of a whole document if its producer left it out: the document has no summary, an empty one, or
- * one that the server filled in before.  The server filled it in if the managed fields name no owner for it.  Without
- * managed fields, a summary counts as the producer's.  A producer's summary stays unchanged, even if it is wrong.
+ * Fills in the summary of a whole document if its producer left the summary out: the document has no summary, an empty
+ * summary, or a summary that the server filled in before.  A summary without an owner in the managed fields was filled
+ * in by the server.  In a document without managed fields, the summary counts as the producer's.  A producer's summary
+ * stays unchanged, even if it is wrong.
  */
 extern void summary_fill(Arena *arena, JsonNode *document);
 

@@ -3,13 +3,13 @@
  * crd.c
  *	  Checks a CustomResourceDefinition and makes definitions from it.
  *
- * A CRD is accepted when kube-apiserver would accept it and when this server
- * supports everything that it asks for.  Otherwise every reason is reported
- * with the path of the field.  Some CRDs that upstream accepts are refused:
- * those with webhook conversion, the scale subresource or selectable fields,
- * which this server does not support; with fields that v1 does not define; or
- * without a served version.  CEL rules are accepted but not evaluated: the
- * definition lists them, and each write returns a warning with them.
+ * A CRD is accepted if kube-apiserver would accept it and this server supports
+ * all its features.  Otherwise every reason is reported with the path of the
+ * field.  Some CRDs that upstream accepts are refused: CRDs with features that
+ * this server does not support (webhook conversion, the scale subresource,
+ * selectable fields), with fields that v1 does not define, or without a served
+ * version.  CEL rules are accepted but not evaluated: the definition lists
+ * them, and each write returns a warning with them.
  *
  *-------------------------------------------------------------------------
  */
@@ -103,7 +103,7 @@ get_kind(CrdReader *reader, const JsonNode *object, const char *key, JsonKind ki
 	return NULL;
 }
 
-/* NULL when the member is absent, empty or not a string. */
+/* The member if it is a string that is not empty; NULL if it is absent or empty; NULL and an error for another kind. */
 static const JsonNode *
 get_string(CrdReader *reader, const JsonNode *object, const char *key, const FieldPath *parent)
 {

@@ -3,10 +3,10 @@
  * definition.c
  *	  Compiles one served version of a resource type.
  *
- * crd.c made and checked the document, and the registry stored it.  A missing
- * or wrong part means that the document was changed elsewhere; then
- * definition_compile() returns NULL.  definition_restore() finds the rest.
- *
+ * crd.c made and checked the document, and the registry stored it.  If a part
+ * is missing or has a wrong type, the stored document was changed by other
+ * means; then definition_compile() returns NULL.  definition_restore() finds
+ * the other changes.
  *-------------------------------------------------------------------------
  */
 #include "engine/schema/definition.h"

@@ -43,7 +43,7 @@ typedef struct Definition
 	const char *rules_warning;	/* warning on writes about CEL rules that are not evaluated; NULL without rules */
 } Definition;
 
-/* Compiles a document made by crd_definitions().  NULL when the document is wrong, because it was changed since. */
+/* Compiles a document made by crd_definitions().  Returns NULL if the document was changed since and is wrong. */
 extern Definition *definition_compile(Arena *arena, const JsonNode *document);
 
 /*

@@ -523,7 +523,7 @@ evaluate_wildcard(Arena *arena, const JsonNode *node, NodeList *result)
 	}
 }
 
-/* Sets *pass.  False when the values cannot be compared: their types differ, or the type has no such comparison. */
+/* Sets *pass to the result.  False if the values cannot be compared: types differ, or the type has no such operator. */
 static bool
 compare(const JsonNode *left, const JsonNode *right, JsonPathOperator operator, bool *pass)
 {

@@ -60,10 +60,10 @@ struct JsonPathStep
 	JsonNode   *literal;
 };
 
-/* The first node that the path selects; NULL when the path selects none or fails on this document. */
+/* The first node that the path selects; NULL if the path selects no node or fails on this document. */
 extern const JsonNode *jsonpath_first(Arena *arena, const JsonPathStep *path, const JsonNode *document);
 
-/* All nodes that the path selects, in their order; none when it fails on this document. */
+/* All nodes that the path selects, in their order; no node if the path fails on this document. */
 extern const JsonNode *const *jsonpath_all(Arena *arena, const JsonPathStep *path, const JsonNode *document,
 										   size_t *count);
 

@@ -26,10 +26,10 @@ typedef struct Schema Schema;
 extern Schema *schema_compile(Arena *arena, const JsonNode *node, const char *path, FieldErrorList *errors);
 
 /*
- * Drops the fields that the schema does not specify, in place.  This function never changes apiVersion, kind and
- * metadata, neither of the root (metadata.c checks object metadata) nor of embedded resources (see below).  unknown
- * may be NULL.  It is called for at most UNKNOWN_FIELDS_MAX dropped fields, and no more once the paths together have
- * UNKNOWN_FIELDS_MAX_BYTES bytes; the other fields are dropped silently.
+ * Drops the fields that the schema does not specify, in place.  apiVersion, kind and metadata never change, neither in
+ * the root (metadata.c checks object metadata) nor in embedded resources (see below).  unknown may be NULL.  unknown is
+ * called for at most UNKNOWN_FIELDS_MAX dropped fields, and for no more once the paths together have
+ * UNKNOWN_FIELDS_MAX_BYTES bytes; further fields are dropped without a call.
  */
 extern void schema_prune(Arena *arena, const Schema *schema, JsonNode *document, UnknownField unknown, void *state);
 

@@ -42,7 +42,7 @@ static bool is_uuid3(JsonText text);
 static bool is_uuid4(JsonText text);
 static bool is_uuid5(JsonText text);
 
-/* Symbols and letters of any script count as letters of a host name. */
+/* In a host name, symbols and letters of any script count as letters. */
 #define HOST_LETTERS "a-zA-Z0-9\\p{S}\\p{L}"
 #define HOSTNAME_PATTERN \
 	"^([" HOST_LETTERS "]((-?[" HOST_LETTERS "]{0,62})?)|" \
@@ -265,7 +265,7 @@ read_ipv6(JsonText text, bool sloppy)
 	return at == text.len && (ellipsis ? bytes < 16 : bytes == 16);
 }
 
-/* As Go's net.ParseIP: the first separator decides between IPv4 and IPv6. */
+/* Whether Go's net.ParseIP accepts the text: the first separator decides between IPv4 and IPv6. */
 bool
 format_is_ip(JsonText text, bool sloppy)
 {
@@ -636,7 +636,7 @@ is_datetime(JsonText text)
 		all_digits(s + at + 4, 2);
 }
 
-/* As Go's time.ParseDuration: decimals with units ("1h2.5m") or 0; the nanoseconds must fit into 64 bits. */
+/* As Go's time.ParseDuration: decimals with units ("1h2.5m"), or 0.  The sum in nanoseconds must fit into 64 bits. */
 static bool
 is_go_duration(JsonText text)
 {

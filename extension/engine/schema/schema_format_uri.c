@@ -41,7 +41,7 @@ text_until(JsonText text, size_t end)
 	return part;
 }
 
-/* The position of the first such byte, or the length of the text. */
+/* The position of the first such byte, or the length of the text if it has none. */
 static size_t
 text_find(JsonText text, char byte)
 {
@@ -271,7 +271,7 @@ skip_blanks(AddressScan *scan)
 		scan->at++;
 }
 
-/* Starts behind the opening parenthesis. */
+/* Skips a comment; the scan is behind the opening parenthesis. */
 static bool
 skip_comment(AddressScan *scan)
 {
@@ -353,7 +353,7 @@ read_quoted(AddressScan *scan, bool *empty)
 	return false;
 }
 
-/* [192.0.2.1] */
+/* Reads an address in brackets: [192.0.2.1]. */
 static bool
 read_domain_literal(AddressScan *scan)
 {
@@ -368,7 +368,7 @@ read_domain_literal(AddressScan *scan)
 	return take_byte(scan, ']') && format_is_ip(address, false);
 }
 
-/* Reads local@domain.  When the text is no such address, the position stays. */
+/* Reads local@domain.  If the text is no such address, the position of the scan does not change. */
 static bool
 read_address_spec(AddressScan *scan)
 {
@@ -386,7 +386,7 @@ read_address_spec(AddressScan *scan)
 	return false;
 }
 
-/* Reads the name before <local@domain>, which ends at the first text that is no word. */
+/* Reads the words of a name before <local@domain>, up to the first text that is no word. */
 static bool
 read_phrase(AddressScan *scan)
 {

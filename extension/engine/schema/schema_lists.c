@@ -17,7 +17,7 @@
 
 #include "engine/api/metadata.h"
 
-/* The identity of a list item: canonical JSON of its keys or value.  unspecified: the item has none of the keys. */
+/* The identity of a list item: canonical JSON of its keys or of its value.  unspecified: all keys are absent. */
 typedef struct ItemKey
 {
 	JsonText	text;
@@ -425,7 +425,7 @@ schema_check_embedded(const Schema *schema, const JsonNode *value, const FieldPa
 	check_children(schema, value, base, errors, schema_check_embedded);
 }
 
-/* apimachinery's message for a text that is no DNS-1035 label; NULL when it is one. */
+/* apimachinery's message for a text that is not a DNS-1035 label; NULL if the text is one. */
 const char *
 schema_label_error(Arena *arena, JsonText text)
 {

@@ -122,7 +122,7 @@ struct Schema
 	SchemaCount max_properties;
 	JsonText   *required;
 	size_t		required_count;
-	size_t		required_properties;	/* how many of the required fields are properties */
+	size_t		required_properties;	/* number of required fields that are properties */
 	JsonNode  **enum_values;
 	size_t		enum_count;
 	const char *enum_detail;	/* supported values: "a", "b" */

@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-/* How many bytes a warning shows of one rule, and of all rules of a type. */
+/* Maximum number of bytes that a warning shows of one rule, and of all rules of a type. */
 #define RULE_SHOWN 200
 #define RULES_SHOWN 1000
 

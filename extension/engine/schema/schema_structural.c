@@ -95,7 +95,7 @@ is_only_type(const Schema *schema, const char *type)
 	return schema->node->u.object.count == 1 && json_string_is(json_get(schema->node, "type"), type);
 }
 
-/* anyOf: [{type: integer}, {type: string}], which may repeat the meaning of x-kubernetes-int-or-string. */
+/* Whether this is anyOf: [{type: integer}, {type: string}], which x-kubernetes-int-or-string allows beside itself. */
 static bool
 is_int_or_string_pattern(const SchemaArray *any_of)
 {
@@ -631,7 +631,7 @@ compare_errors(const void *a, const void *b)
 	const char *p = x->field;
 	const char *q = y->field;
 
-	/* The printed text is field, colon, message: at the end of the shorter field stands its colon. */
+	/* The printed text is field, colon, message: where the shorter field ends, a colon follows. */
 	while (*p != '\0' && *p == *q)
 	{
 		p++;

@@ -9,9 +9,9 @@
  * their keys.  A valid document costs no memory: a path is a linked list on the
  * stack, which becomes text only in an error.
  *
- * Under anyOf, oneOf and not, a value is first judged without recording
- * errors.  Then the alternative whose errors upstream would show is walked
- * again.
+ * Under anyOf, oneOf and not, a value is first validated without recording
+ * errors.  Then it is validated again by the alternative whose errors upstream
+ * shows, with recording.
  *
  *-------------------------------------------------------------------------
  */
@@ -50,7 +50,7 @@ static const uint8_t types_of_kind[] = {
 	[JSON_KIND_OBJECT] = SCHEMA_OBJECT,
 };
 
-/* How many checks a scalar passes when its schema only has a type. */
+/* The number of checks that a scalar passes if its schema has only a type. */
 static const uint8_t matches_of_scalar[] = {
 	[JSON_KIND_NULL] = 0,
 	[JSON_KIND_BOOL] = 6,

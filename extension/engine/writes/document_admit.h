@@ -3,12 +3,13 @@
  * document_admit.h
  *	  Admission of documents from all sources.
  *
- * Bodies of the API, results of patches and applies, rows of the owner's SQL
- * and documents that SQL asks about all pass document_admit(), are completed
- * by the caller, and pass document_validate().  The rest of the engine relies
- * on the form of an admitted document: its metadata is an ObjectMeta
- * (metadata.h), it has no fields unknown to the schema, its embedded resources
- * are coerced, and defaults are filled in.  A second admission changes nothing.
+ * Four kinds of documents pass document_admit(), are completed by the caller,
+ * and pass document_validate(): bodies of requests, results of patches and
+ * applies, rows that the owner writes with SQL, and documents that a SQL
+ * function checks.  The rest of the engine relies on the form of an admitted
+ * document: its metadata is an ObjectMeta (metadata.h), it has no fields
+ * unknown to the schema, its embedded resources are coerced, and defaults are
+ * filled in.  A second admission changes nothing.
  *
  * A document is the whole object: apiVersion, kind, metadata and the rest.
  *
@@ -25,7 +26,7 @@ typedef struct DocumentAdmission
 	UnknownField unknown;		/* called for each dropped field; NULL: not needed */
 	void	   *state;
 	bool		metadata_optional;	/* a document without metadata is valid and stays so */
-	bool		applied;		/* made by server-side apply; if valid, document_settle_applied() follows */
+	bool		applied;		/* merged by server-side apply; if valid, document_settle_applied() follows */
 } DocumentAdmission;
 
 /* Why a document is not admitted: a part of it has the wrong type. */
@@ -44,7 +45,8 @@ extern bool document_admit(Arena *arena, const Definition *definition, JsonNode 
 						   const DocumentAdmission *admission, DocumentRefusal *refusal);
 
 /*
- * Adds all errors of an admitted document.  old is the admitted metadata of the stored object, NULL for a create.
+ * Adds all errors of an admitted document to errors.  old is the admitted metadata of the stored object, NULL for a
+ * create.
  */
 extern void document_validate(Arena *arena, const Definition *definition, const JsonNode *document, const JsonNode *old,
 							  FieldErrorList *errors);
@@ -56,8 +58,8 @@ extern void document_validate(Arena *arena, const Definition *definition, const 
 extern void document_settle_applied(Arena *arena, const Definition *definition, JsonNode *document);
 
 /*
- * A stored object, with defaults that its schema got later.  body is NULL when the body is not needed.  NULL when the
- * object cannot be read, because restored rows are stored without a check.
+ * Parses a stored object and fills in defaults that its schema got later.  body is NULL if the body is not needed.
+ * Returns NULL if the object cannot be read: restored rows are stored without a check.
  */
 extern JsonNode *document_read_stored(Arena *arena, const Definition *definition, JsonText metadata,
 									  const JsonText *body);

@@ -12,9 +12,9 @@
  * its duplicate keys are reported like those of the document.
  *
  * The patched tree is never deeper than JSON_MAX_DEPTH, so that recursion over
- * a document is bounded.  An upper bound of the depth is maintained.  When the
- * upper bound is too large, only the moved value is measured: a patch of many
- * moves must not need a walk over the whole document for each move.
+ * a document is bounded.  An upper bound of the depth is maintained.  If it
+ * becomes too large, only the moved value is measured, because a walk over the
+ * whole document for each of many moves would take too long.
  *
  * Reference: k8s-conformance section 13.2.
  *
@@ -84,9 +84,7 @@ fail_at(Patching *patching, const char *what, JsonText pointer)
 									   json_text_cstring(patching->arena, pointer)));
 }
 
-/*
- * Levels of arrays and objects; 0 for everything else.
- */
+/* The number of levels of arrays and objects in a value; 0 for a scalar. */
 static int
 measure_depth(const JsonNode *node)
 {
@@ -226,7 +224,7 @@ find_target(Patching *patching, const JsonNode *operation, const char *member, T
 		const char *start = p + 1;
 		const char *slash = memchr(start, '/', (size_t) (end - start));
 
-		/* As upstream: an operation that goes into a value reads it, which removes its duplicate keys. */
+		/* As upstream, an operation on a part of a value reads the value, which removes its duplicate keys. */
 		container->repeats = false;
 		token = decode_token(patching->arena, start, (size_t) ((slash != NULL ? slash : end) - start));
 		target->depth++;
@@ -384,7 +382,7 @@ apply_move(Patching *patching, const JsonNode *operation)
 
 	if (to.depth > from.depth && to.depth - from.depth > JSON_MAX_DEPTH - patching->depth)
 	{
-		/* From now on every value put into the tree is measured, so the tree is never deeper than this. */
+		/* From now on each value that is put into the tree is measured, so the tree is never deeper than the bound. */
 		if (!check_depth(patching, &to, measure_depth(value)))
 			return false;
 		patching->depth = JSON_MAX_DEPTH;

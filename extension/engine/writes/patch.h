@@ -27,15 +27,15 @@ typedef enum PatchResult
  * *error is the reason of a failure: for PATCH_MALFORMED the whole message of the Status, for PATCH_TOO_MANY the part
  * after "Request entity too large: ", for PATCH_FAILED a reason for logs, because clients get no reason (JP-01).
  *
- * checked: the types of the patch are checked first, as with all field validation except Ignore.  Otherwise a member
- * of a wrong type is an error only when it is used.
+ * With checked, the types of all members of the patch are checked first, as for every field validation but Ignore.
+ * Without checked, a member of a wrong type is an error only if an operation uses it.
  */
 extern PatchResult json_patch_apply(Arena *arena, JsonNode **document, const JsonNode *patch, bool checked,
 									const char **error);
 
 /*
- * The same for a merge patch, which must be an object, else PATCH_MALFORMED.  Exception: without checked, a list
- * replaces the document.  Only then *document is no object afterwards.
+ * The same for a merge patch.  A patch that is not an object is PATCH_MALFORMED, with one exception: without checked, a
+ * list replaces the document.  Only then *document is not an object afterwards.
  */
 extern PatchResult merge_patch_apply(Arena *arena, JsonNode **document, const JsonNode *patch, bool checked,
 									 const char **error);

@@ -89,7 +89,7 @@ write_warn(Writing *writing, const char *text)
 	if (outcome->warnings->u.array.count >= WARNINGS_MAX)
 		return;
 
-	/* As upstream: a header has no control characters. */
+	/* As upstream, no NUL reaches the header. */
 	strbuf_init(&header, writing->arena);
 	for (const char *nul = strstr(text, JSON_NUL); nul != NULL; nul = strstr(text, JSON_NUL))
 	{
@@ -266,7 +266,7 @@ check_patch_options(Writing *writing, FieldErrorList *errors)
 		field_error_at(errors, FIELD_FORBIDDEN, "force", NULL, "may not be specified for non-apply patch");
 }
 
-/* CRE-07: without a fieldManager, the client's program is the owner. */
+/* CRE-07: without a fieldManager, the name of the client's program in User-Agent is the name of the owner. */
 static const char *
 owner_of_agent(Arena *arena, const char *agent)
 {

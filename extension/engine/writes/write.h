@@ -19,7 +19,7 @@
 #include "engine/schema/definition.h"
 #include "engine/api/request.h"
 
-/* Input from outside, so that the engine is a function of its input alone. */
+/* The clock, random values and limits.  The caller gives them, so that the engine depends only on its arguments. */
 typedef struct WriteContext
 {
 	int64_t		now;			/* seconds since 1970 */
@@ -82,16 +82,17 @@ extern void write_admit(Arena *arena, const Definition *definition, const ApiReq
 						const char *body, size_t body_len, const WriteContext *context, WriteOutcome *outcome);
 
 /*
- * admitted is the outcome of write_admit(), still in its arena.  stored is NULL when the object does not exist.  For an
- * item of a deletecollection the names come from stored, which then must not be NULL.
+ * Decides a pending write.  admitted is the outcome of write_admit(), whose arena still exists.  stored is NULL if the
+ * object does not exist.  For an item of a deletecollection, stored must not be NULL: the names come from stored.
  */
 extern void write_decide(Arena *arena, const Definition *definition, const ApiRequest *request,
 						 const char *body, size_t body_len, const WriteContext *context,
 						 const WriteOutcome *admitted, const StoredObject *stored, WriteOutcome *outcome);
 
 /*
- * Checks, prunes and defaults a document from the owner's SQL or a restore, like an API write.  Fields that the server
- * sets are kept when given, else made.  Errors are field errors, not a Status.  stored is NULL for an insert.
+ * Checks, prunes and defaults a document from the owner's SQL or a restore, like a write of the API.  A field that the
+ * server sets stays if the document has it, otherwise it is made.  Errors are field errors, not a Status.  stored is
+ * NULL for an insert.
  */
 extern bool write_document(Arena *arena, const Definition *definition, JsonNode *metadata, JsonNode *body,
 						   const StoredObject *stored, const WriteContext *context, FieldErrorList *errors);

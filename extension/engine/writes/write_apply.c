@@ -45,7 +45,7 @@ write_admit_apply(Writing *writing)
 		write_bad_request(writing, arena_printf(arena, "error decoding YAML: %s", error.message));
 }
 
-/* SSA-01 */
+/* Checks the type of the applied configuration; answers 400 for another type (SSA-01). */
 static bool
 check_config(Writing *writing)
 {
@@ -133,7 +133,7 @@ settle_duplicates(Writing *writing)
 	return validation == FIELD_VALIDATION_WARN || write_bad_request(writing, buf.bytes);
 }
 
-/* Members of metadata that only the server sets, not an apply; the last two only when the apply creates. */
+/* Members of metadata that the server sets and an apply cannot; the last two only for an apply that creates. */
 static const char *const server_members[] = {
 	"creationTimestamp", "generation", "selfLink", "deletionGracePeriodSeconds", "deletionTimestamp"
 };
@@ -141,7 +141,7 @@ static const char *const server_members[] = {
 #define SERVER_MEMBERS (sizeof(server_members) / sizeof(server_members[0]))
 #define SERVER_MEMBERS_OF_UPDATES 3
 
-/* Members that do not count as reworded, because an update completes or ignores them. */
+/* Members that do not count for is_reworded(), because an update completes or ignores them. */
 static const char *const completed_members[] = {"name", "namespace", "resourceVersion", "uid"};
 
 #define COMPLETED_MEMBERS (sizeof(completed_members) / sizeof(completed_members[0]))
@@ -162,9 +162,9 @@ is_reworded(Arena *arena, const JsonNode *merged, const JsonNode *shaped)
 }
 
 /*
- * Admits the merged document; live_metadata is NULL when the object does not exist yet.  The server's members are not
- * read from the apply (CRE-03).  The types of the other members are already checked; a value that still cannot be read
- * is invalid.
+ * Admits the merged document; live_metadata is NULL if the object does not exist yet.  The members that the server sets
+ * are ignored in the apply (CRE-03).  The types of the other members are already checked; a value that still cannot be
+ * read is invalid.
  */
 static bool
 shape_merged(Writing *writing, JsonNode *document, const JsonNode *live_metadata)

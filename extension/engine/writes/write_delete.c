@@ -156,7 +156,7 @@ read_parameters(Writing *writing, RawDeleteOptions *raw)
 	return true;
 }
 
-/* DEL-02 */
+/* Checks and completes the options (DEL-02). */
 static bool
 settle_options(Writing *writing, const RawDeleteOptions *raw)
 {
@@ -234,7 +234,7 @@ write_admit_delete(Writing *writing)
 	outcome->action = WRITE_PENDING;
 }
 
-/* DEL-03 */
+/* Answers 409 if a precondition does not hold (DEL-03). */
 static bool
 check_precondition(Writing *writing, const char *what, const JsonNode *wanted, const char *found, const char *hint)
 {
@@ -278,7 +278,7 @@ settle_finalizers(Arena *arena, const JsonNode *finalizers, Propagation propagat
 	return settled;
 }
 
-/* Compares as sets, as upstream; if the sets are equal, the stored order stays. */
+/* Whether two lists of finalizers are equal as sets, as upstream compares them; then the stored order stays. */
 static bool
 same_finalizers(Arena *arena, JsonNode *settled, JsonNode *stored)
 {
@@ -291,7 +291,7 @@ same_finalizers(Arena *arena, JsonNode *settled, JsonNode *stored)
 	return metadata_new_finalizers(arena, a, b, &missing) == 0 && metadata_new_finalizers(arena, b, a, &missing) == 0;
 }
 
-/* DEL-05 */
+/* Marks an object as terminating: sets deletionTimestamp and the members that belong to it (DEL-05). */
 static void
 mark_terminating(Writing *writing, OldObject *old)
 {

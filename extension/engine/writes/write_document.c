@@ -12,10 +12,10 @@
  */
 #include "engine/writes/write_private.h"
 
-/* How many bytes of a document without a kind a message shows; upstream shows all of it. */
+/* Maximum bytes that a message shows of a document without a kind; upstream shows the whole document. */
 #define SOURCE_SHOWN 1024
 
-/* How many bytes of an unrecognized body a message shows, as upstream. */
+/* Maximum bytes that a message shows of an unrecognized body, as upstream. */
 #define SUMMARY_SHOWN 30
 
 typedef struct ComplaintState
@@ -120,7 +120,7 @@ version_part(const JsonNode *document)
 	return version;
 }
 
-/* What is known about a body when it is refused. */
+/* How far a refused body was read. */
 typedef enum BodyState
 {
 	BODY_UNKNOWN,				/* no readable kind */
@@ -503,7 +503,7 @@ write_parse_stored(Writing *writing, bool with_body, OldObject *old)
  * The owner's SQL
  */
 
-/* Keeps the given member, else takes the stored one, else the made one. */
+/* Keeps a member that the document has; else sets it to the stored value, or without a stored value to made. */
 static void
 settle_member(Arena *arena, JsonNode *metadata, const JsonNode *old, const char *key, JsonNode *made)
 {
@@ -512,8 +512,8 @@ settle_member(Arena *arena, JsonNode *metadata, const JsonNode *old, const char 
 }
 
 /*
- * SQL does not update managed fields: the stored ones stay, unless the caller gives others.  Managed fields that cannot
- * be read are dropped.
+ * SQL does not update managed fields: the stored managed fields stay, unless the document has others.  Managed fields
+ * that cannot be read are dropped.
  */
 static void
 settle_owners(Arena *arena, JsonNode *metadata, const JsonNode *old)

@@ -3,7 +3,7 @@
  * write_patch.c
  *	  Patches: the types of patches, and those that change the stored object.
  *
- * A patched object goes the way of an update (write_update.c).  Server-side
+ * A patched object is handled like an update (write_update.c).  Server-side
  * apply, which merges fields of owners, is in write_apply.c.
  *
  * Reference: k8s-conformance sections 13.1 to 13.4.

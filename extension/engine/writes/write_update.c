@@ -21,7 +21,7 @@ write_conflict(Writing *writing, const char *why)
 	return write_refuse(writing, 409);
 }
 
-/* The version in the document must be the stored one. */
+/* Answers 409 for another version than that of the stored object, 422 for no version, 500 for a malformed one. */
 static bool
 check_resource_version(Writing *writing, const JsonNode *document)
 {
@@ -127,8 +127,8 @@ is_text(Arena *arena, const JsonNode *node, JsonText stored)
 
 /*
  * UPD-04: whether the texts to store are the same as the stored texts.  If only times of managed fields changed, the
- * stored times stay.  Upstream stores an applied object as it was written and converts it on reading, so repeating a
- * reworded apply is a change each time.
+ * stored times stay.  Upstream stores an applied object as the client wrote it and converts it when it is read.  So an
+ * apply that admission reworded is a change, each time it is repeated.
  */
 static bool
 is_stored(const Writing *writing, const OldObject *old)
@@ -241,7 +241,7 @@ write_admit_update(Writing *writing)
 	outcome->action = WRITE_PENDING;
 }
 
-/* The uid in a body is a precondition. */
+/* The uid in a body is a precondition: answers 409 if the stored object has another uid. */
 static bool
 check_uid(Writing *writing, const JsonNode *document, const char *stored_uid)
 {
