@@ -1,11 +1,12 @@
 -- kyverno_merge.sql
 --	  Kyverno's merges: which results of which reports go into which report.
 --
--- The rules are those of Kyverno's controllers: a merge gives the same result whether Kyverno or this code merges, and
--- in any order.  A merge of reports that the other has merged changes nothing.  Source, policy and rule identify a
--- result.  Of several, the one with the larger timestamp.seconds counts; among equals, the first one: the merged report
--- comes before the others, which are in the order of their names.  Results of inactive policies and rules are dropped.
--- The remaining results are sorted by policy, rule and source, which identify all results of one resource.
+-- The rules are the same as in Kyverno's controllers: a merge has the same result whether Kyverno or this code merges,
+-- and in any order.  A merge of reports that Kyverno has already merged changes nothing.  Source, policy and rule
+-- identify a result.  Of several results with one identity, the result with the largest timestamp.seconds counts. If
+-- several have the largest, the first of them counts: the merged report comes before the others, which are in the order
+-- of their names.  Results of inactive policies and rules are dropped.  The remaining results are sorted by policy,
+-- rule and source, which identify all results of one resource.
 --
 -- A merge reads while it holds the locks of the lanes that it writes, so that no other writer can change the reports
 -- that the merge replaces or deletes.
@@ -14,7 +15,7 @@ CREATE FUNCTION kube_reports_internal.result_group(source text, policy text, rul
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN source || '/' || policy || CASE WHEN kube_reports_internal.has_own_kind(source) THEN '' ELSE '/' || rule END;
 COMMENT ON FUNCTION kube_reports_internal.result_group(text, text, text)
-	IS 'the same for results of one resource of which the newest counts';
+	IS 'a key: results of one resource with the same key are one result, and the newest of them counts';
 
 CREATE FUNCTION kube_reports_internal.is_active(cluster_id integer, source text, policy text, rule text) RETURNS boolean
 LANGUAGE plpgsql STABLE
@@ -30,7 +31,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.is_active(integer, text, text, text)
-	IS 'whether a result counts: its policy and rule are active, or it is not known which are';
+	IS 'whether a result counts: its policy and rule are active, or the active policies are not known';
 
 CREATE FUNCTION kube_reports_internal.summary_text(statuses text[]) RETURNS text
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
@@ -40,7 +41,7 @@ RETURN (SELECT format('{"error":%s,"fail":%s,"pass":%s,"skip":%s,"warn":%s}', co
 		FROM unnest(statuses) s);
 COMMENT ON FUNCTION kube_reports_internal.summary_text(text[]) IS 'the summary of results with these outcomes, as JSON';
 
--- Requests of merges have a user of their own, different from the writers of the merged reports.
+-- Requests of merges have a user of their own, so that their writes differ from the writes of the reports' producers.
 CREATE FUNCTION kube_reports_internal.merge_request(type_id integer, verb text, namespace text, name text,
 	namespace_uid text DEFAULT NULL) RETURNS text
 LANGUAGE sql STABLE
@@ -57,7 +58,8 @@ BEGIN ATOMIC
 		WHERE t.id = type_id;
 END;
 COMMENT ON FUNCTION kube_reports_internal.merge_request(integer, text, text, text, text)
-	IS 'the API request of a merge; namespace_uid: of the namespace in which something is created, if it is active';
+	IS 'the API request of a merge; namespace_uid: the uid of the namespace in which the request creates an object, '
+		'if the namespace is active';
 
 CREATE FUNCTION kube_reports_internal.merge_type(wanted_group text, wanted_plural text, cluster_scope boolean)
 	RETURNS integer
@@ -68,7 +70,7 @@ BEGIN ATOMIC
 			ELSE '' END || wanted_plural;
 END;
 COMMENT ON FUNCTION kube_reports_internal.merge_type(text, text, boolean)
-	IS 'the type of reports of a group; cluster_scope: its form for the cluster';
+	IS 'the type of the reports of a group; cluster_scope: the type for reports of cluster scope';
 
 CREATE FUNCTION kube_reports_internal.merge_groups(cluster uuid, options kube_reports_internal.aggregation,
 	stage "char", namespaces text[], keys text[], afters text[])
@@ -104,7 +106,7 @@ BEGIN
 		WHEN stage = 'o' AND options.policy_reports <> 'off' THEN
 			PERFORM kube_reports_internal.delete_former(cluster, options, afters[1]);
 		ELSE
-			-- Aggregation was turned off meanwhile.
+			-- Aggregation was turned off since the groups were chosen.
 			PERFORM kube_reports_internal.take_groups(options.cluster_id, stage, namespaces, keys, afters);
 	END CASE;
 END
@@ -138,14 +140,14 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION kube_reports_internal.new_report(integer, text, text, text, kube_reports.report,
 	kube_reports.report, text)
-	IS 'a report that a merge creates, as JSON; labels and content: members of objects; namespace empty, owner null, '
-		'scope null: without';
+	IS 'a report that a merge creates, as JSON. labels and content are members of objects, without braces; an empty '
+		'namespace, a null owner and a null scope are left out';
 
 CREATE FUNCTION kube_reports_internal.take_groups(cluster_id integer, stage "char", namespaces text[], keys text[],
 	afters text[]) RETURNS void
 LANGUAGE sql VOLATILE
 BEGIN ATOMIC
-	-- Look the rows up one by one: without statistics of a newly filled queue, the planner would choose a worse way.
+	-- Look the rows up one by one: without statistics of a newly filled queue, the planner would choose a slower plan.
 	DELETE FROM kube_reports_internal.aggregation_queue q
 		WHERE q.ctid = ANY (ARRAY(SELECT w.place FROM unnest(namespaces, keys, afters) k(namespace, key, after)
 			CROSS JOIN LATERAL (SELECT w.ctid AS place FROM kube_reports_internal.aggregation_queue w
@@ -153,7 +155,8 @@ BEGIN ATOMIC
 					AND w.after = k.after OFFSET 0) w));
 END;
 COMMENT ON FUNCTION kube_reports_internal.take_groups(integer, "char", text[], text[], text[])
-	IS 'removes steps of groups from the queue, with all their rows; rows that are queued later cause another merge';
+	IS 'removes steps of groups from the queue, with all rows of these groups; rows that are queued later cause '
+		'another merge';
 
 CREATE FUNCTION kube_reports_internal.lock_types(cluster_id integer, types integer[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -169,7 +172,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.lock_types(integer, integer[])
-	IS 'takes the locks of the lanes of some types, in their order; none in a step that is rolled back';
+	IS 'takes the locks of the lanes of some types, in the order of the lanes; takes no lock in a step that will be '
+		'rolled back';
 
 CREATE FUNCTION kube_reports_internal.merge_resources(cluster uuid, cluster_id integer, written_type integer,
 	read_type integer, namespaces text[], keys text[],
@@ -269,8 +273,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.merge_resources(uuid, integer, integer, integer, text[], text[], text[])
-	IS 'merges the ephemeral reports of some resources, named by namespace and uid, into their policy reports, and '
-		'deletes those that Kyverno manages; afters: of each resource those of larger names';
+	IS 'merges the ephemeral reports of some resources (named by namespace and uid) into their policy reports, and '
+		'deletes the merged reports that Kyverno manages. afters: a name for each resource; only reports with larger '
+		'names are read';
 
 -- Deletes former reports, as Kyverno does when it starts with another group.  Within one group, reports of resources
 -- have uids as names, which distinguishes them from reports of policies.  merge_namespace() deletes reports of
@@ -316,9 +321,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.delete_former(uuid, kube_reports_internal.aggregation, text, integer)
-	IS 'one step of deleting the policy reports that Kyverno manages and that are of a form of before: of another '
-		'group, or of policies where there are reports of resources now; after: the key of the last one that was '
-		'deleted, empty at first';
+	IS 'one step of deleting former policy reports that Kyverno manages: reports of another group, or reports of '
+		'policies if there are reports of resources now. after: the key of the last report that was deleted, empty at '
+		'first';
 
 CREATE FUNCTION kube_reports_internal.write_merge(cluster uuid, requests text[], documents bytea[],
 	groups bigint[], unchanged bigint[],
@@ -342,8 +347,8 @@ BEGIN
 	END IF;
 	IF requests IS NOT NULL THEN
 		SELECT * INTO written FROM kube_reports_internal.write_batch(cluster, requests, documents);
-		-- A write without an answer of the engine has code -1, and the step is rolled back: what it would delete is
-		-- asked in the same round.
+		-- A write that needs an answer of the engine has code -1, and the step is rolled back.  The questions about the
+		-- reports to delete are asked in the same round.
 		asking := kube_reports_internal.awaits_engine();
 		-- Code 0: the namespace does not exist any more.
 		done := done || ARRAY(SELECT u.n FROM unnest(groups, written.codes) u(n, code)
@@ -361,16 +366,17 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.write_merge(uuid, text[], bytea[], bigint[], bigint[], text[], bigint[])
-	IS 'writes the merged reports, one for each group. Then it deletes the merged sources of groups that were written '
-		'or did not change; a group that could not be written keeps its sources. Returns the finished groups';
+	IS 'writes the merged reports, one for each group. Then it deletes the merged sources of those groups that were '
+		'written or did not change; a group that could not be written keeps its sources. Returns the groups that are '
+		'finished';
 
--- The proxy refuses requests of more than 3 MiB (--max-request-body-bytes): controllers could not write a larger report
--- back.
+-- The proxy refuses requests of more than 3 MiB (--max-request-body-bytes): a controller could not write a larger
+-- report back.
 CREATE FUNCTION kube_reports_internal.merge_max_bytes() RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN 3000000;
 COMMENT ON FUNCTION kube_reports_internal.merge_max_bytes()
-	IS 'the size of the largest document that a merge writes: the limit of the API, less some room for metadata';
+	IS 'the bytes of the largest document that a merge writes: the limit of the API, less some room for metadata';
 
 CREATE FUNCTION kube_reports_internal.merge_limit() RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -378,7 +384,7 @@ RETURN 100;
 COMMENT ON FUNCTION kube_reports_internal.merge_limit() IS 'how many reports of one resource are merged in a step';
 
 -- Merged reports may still exist, if Kyverno does not manage them or a finalizer holds them.  So the next step
--- continues after the last name, which also ensures that the merge ends.
+-- continues after the last name; therefore a merge also ends.
 CREATE FUNCTION kube_reports_internal.queue_rest(cluster_id integer, stage "char", namespaces text[], keys text[],
 	unfinished bigint[], last_names text[],
 		done bigint[]) RETURNS void
@@ -390,9 +396,9 @@ BEGIN ATOMIC
 		WHERE a.cluster_id = $1 AND u.n = ANY (done);
 END;
 COMMENT ON FUNCTION kube_reports_internal.queue_rest(integer, "char", text[], text[], bigint[], text[], bigint[])
-	IS 'queues the next step of groups that may have more reports (unfinished: the numbers of the groups; last_names: '
-		'the last merged report of each; done: the groups that were written). The step is due at once, behind groups '
-		'that have waited longer';
+	IS 'queues the next step of the groups that may have more reports. unfinished: the numbers of these groups; '
+		'last_names: the last merged report of each group; done: the groups that were written. The step is due at '
+		'once, after the steps of groups that have waited longer';
 
 CREATE FUNCTION kube_reports_internal.warn_of_refusals(codes integer[], replies bytea[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -410,4 +416,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.warn_of_refusals(integer[], bytea[])
-	IS 'warns of the first write of a merge that was refused';
+	IS 'warns about the first write of a merge that was refused';

@@ -1,13 +1,13 @@
 -- kyverno_namespace_merge.sql
 --	  The merges of Kyverno 1.8 to 1.10: admission reports of a resource, and policy reports of a namespace.
 --
--- Short-lived admission reports of one resource become one aggregated report, named after the resource's uid.  Only the
--- owner reference names the resource.  If no report of the resource has one, all are left to Kyverno, which reads the
--- resource.  (Kyverno deletes short-lived reports as soon as an aggregated report exists, and merges them only into a
--- report with an owner.) Admission reports that Kyverno does not manage are ignored.
+-- Short-lived admission reports of one resource become one aggregated report, named after the resource's uid.  Only an
+-- owner reference names the resource.  If no report of the resource has an owner reference, Kyverno has to merge the
+-- reports, because it reads the resource.  (Kyverno deletes short-lived reports as soon as an aggregated report exists,
+-- and merges them only into a report with an owner.)  Admission reports that Kyverno does not manage are ignored.
 --
 -- Aggregated admission reports and background scan reports of a namespace become policy reports, one for each policy,
--- in chunks.  There, policy, rule and resource identify a result.
+-- in chunks.  In a policy report, policy, rule and resource identify a result.
 
 CREATE FUNCTION kube_reports_internal.merge_admission(cluster uuid, cluster_id integer, written_type integer,
 	background_type integer, namespaces text[], keys text[],
@@ -51,7 +51,7 @@ BEGIN
 				ORDER BY o.name <> w.key, o.name LIMIT kube_reports_internal.merge_limit()) o
 		WHERE w.managed
 	), owned AS MATERIALIZED (
-		-- The aggregated report's own owner, or the owner of any report of the resource.
+		-- The owner of the aggregated report, or else the owner of any report of the resource.
 		SELECT w.n, w.namespace, w.key, w.stored, f.owner IS NOT NULL AS knows_owner,
 			coalesce(f.owner, (SELECT f.owner
 				FROM (SELECT o.resource_type, o.name, o.metadata FROM kube_reports.object o
@@ -100,7 +100,7 @@ BEGIN
 					format('"app.kubernetes.io/managed-by":"kyverno","audit.kyverno.io/report.aggregate":%s%s',
 						to_json(d.key), d.labels), d.owner, NULL,
 					format('"spec":{"owner":%s,%s}', d.owner, d.content))
-				-- Other clients recognize an aggregated report by its label, and its resource by its owner.
+				-- Other clients find an aggregated report by its label, and its resource by its owner.
 				WHEN 'patch' THEN
 					format('{"metadata":{"labels":{"audit.kyverno.io/report.aggregate":%s}%s},"spec":{%s}}',
 					to_json(d.key),
@@ -125,8 +125,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.merge_admission(uuid, integer, integer, integer, text[], text[], text[])
-	IS 'merges those admission reports of some resources, named by namespace and uid, that Kyverno manages into one '
-		'for each, and deletes the others; afters: of each resource those of larger names';
+	IS 'merges the admission reports of some resources (named by namespace and uid) that Kyverno manages into one '
+		'report for each resource, and deletes the others. afters: a name for each resource; only reports with larger '
+		'names are read';
 
 -- A name with one slash (namespace/name) belongs to a Policy, a name without slashes to a ClusterPolicy.  No policy has
 -- a name with more slashes.
@@ -188,8 +189,8 @@ BEGIN
 		FROM placed p
 	), chunk AS (
 		SELECT CASE WHEN c.number = 0 THEN c.name
-				-- The usual name may be that of another policy's first report.  No policy's first report begins with
-				-- "chunk-".
+				-- The usual name may be the name of another policy's first report.  No policy's first report begins
+				-- with "chunk-".
 				WHEN EXISTS (SELECT FROM active a WHERE a.name = c.name || '-' || c.number) THEN 'chunk-'
 					|| c.number || '-' || c.name
 				ELSE c.name || '-' || c.number END AS name, c.content, c.policies
@@ -239,5 +240,5 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.merge_namespace(uuid, kube_reports_internal.aggregation, integer,
 	integer, integer, text)
-	IS 'makes the policy reports of a namespace (empty: of the cluster) from its aggregated admission reports and '
-		'background scan reports, and deletes those that Kyverno manages and that are none of them';
+	IS 'makes the policy reports of a namespace (empty: of cluster scope) from its aggregated admission reports and '
+		'background scan reports, and deletes all other policy reports that Kyverno manages there';

@@ -1,12 +1,10 @@
 -- policy_view.sql
 --	  Which proxy may merge by the active policies that are stored.
 --
--- All proxies of a cluster share one stored set.  Each proxy stores the set
--- that it has seen itself.  The proxies' sets differ for moments, and an older
--- set may be stored after a newer one.  So a proxy gets the version of the set
--- that it has stored, and merges only while that version is the stored one.
--- With another version it merges again only after it has stored its own set
--- again, which it does every few seconds.
+-- All proxies of a cluster share one stored set of active policies.  Each proxy stores the set that it has read.  The
+-- sets of two proxies may differ for a moment, and an older set may be stored after a newer one.  So a proxy gets the
+-- version of the set that it has stored, and merges only while this is the version of the stored set.  If the version
+-- is another one, the proxy merges again after it has stored its own set again, which it does every few seconds.
 
 CREATE FUNCTION kube_reports_internal.policy_set_version(cluster uuid) RETURNS bigint
 LANGUAGE sql STABLE
@@ -19,7 +17,7 @@ AS $$
 	WHERE c.uid = $1 AND a.follow_policies
 $$;
 COMMENT ON FUNCTION kube_reports_internal.policy_set_version(uuid)
-	IS 'a value that changes whenever the active policies of a cluster change; null when proxies may not store '
+	IS 'a value that changes whenever the active policies of a cluster change; null if proxies may not store '
 		'policies, or no proxy has stored any';
 
 CREATE FUNCTION kube_reports_internal.api_tell_policies(cluster uuid, policies text,
@@ -37,8 +35,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_tell_policies(uuid, text, kube_reports_internal.caller)
-	IS 'set_active_policies() for a proxy; returns the version of the stored policies, for api_may_merge(), and -1 '
-		'when proxies may not store policies';
+	IS 'set_active_policies() for a proxy; returns the version of the stored policies, for api_may_merge(), or -1 if '
+		'proxies may not store policies';
 
 CREATE FUNCTION kube_reports_internal.api_may_merge(cluster uuid, told bigint,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller()) RETURNS boolean
@@ -62,5 +60,5 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_may_merge(uuid, bigint, kube_reports_internal.caller)
 	IS 'whether a proxy may merge by the stored active policies, until its transaction ends. told: the version that '
-		'api_tell_policies() returned for the policies that the proxy knows now; 0: the proxy has no kube-apiserver, '
-		'and any version will do; null: the proxy does not know the policies';
+		'api_tell_policies() returned for the policies that the proxy knows now; 0 if the proxy has no '
+		'kube-apiserver, then every version is right; null if the proxy does not know the policies';

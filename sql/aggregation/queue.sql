@@ -1,12 +1,12 @@
 -- queue.sql
 --	  Aggregation: options, the queue, active policies, summaries.
 --
--- A writer that logs a change of a report to be merged calls queue_aggregation() in the same transaction, as it calls
--- record_results() for results.  After a delay, a proxy takes the entry from the queue, merges and writes, all in one
--- transaction (aggregation/kyverno_merge.sql): a crash leaves the queue as it was.
+-- A writer that logs a change of a report calls queue_aggregation() in the same transaction if reports of its type are
+-- merged, as it calls record_results() for results.  After a delay, a proxy takes the entry from the queue, merges and
+-- writes, all in one transaction (aggregation/kyverno_merge.sql): a crash leaves the queue as it was.
 --
--- Locks: an advisory lock, which is only tried, allows one merge of a cluster at a time.  Then a merge locks the store
--- and the lanes, as every writer does.
+-- Locks: an advisory lock allows one merge of a cluster at a time; a caller only tries to take it.  Then a merge locks
+-- the store and the lanes, as every writer does.
 
 ---- summaries ----
 
@@ -30,7 +30,8 @@ BEGIN
 			USING ERRCODE = 'undefined_object', HINT = kube_reports_internal.type_hint(type);
 	END IF;
 	PERFORM kube_reports_internal.lock_store();
-	-- Proxies that decide themselves read from the registry whose summaries they fill in.
+	-- In the SQL variant, proxies read from the registry in which types summaries are filled in: a new generation makes
+	-- them read it again.
 	UPDATE kube_reports_internal.store s SET generation = s.generation + 1
 		WHERE filled <> EXISTS (SELECT FROM kube_reports_internal.summary_type k WHERE k.resource_type = stored);
 	IF NOT filled THEN
@@ -64,7 +65,7 @@ BEGIN ATOMIC
 		AND c.found::jsonb <> '{}';
 END;
 COMMENT ON FUNCTION kube_reports_internal.wrong_summaries()
-	IS 'reports whose summary differs from the counts of their results, among the types of set_summaries(); a missing '
+	IS 'reports of the types of set_summaries() whose summary differs from the counts of their results; a missing '
 		'member counts as 0';
 
 ---- options ----
@@ -81,7 +82,7 @@ CREATE FUNCTION kube_reports_internal.present_form(options kube_reports_internal
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN (options)."group" || '/' || (options).policy_reports;
 COMMENT ON FUNCTION kube_reports_internal.present_form(kube_reports_internal.aggregation)
-	IS 'the form of the policy reports that these options produce: see the column forms';
+	IS 'the form of the policy reports that these options produce; the comment of the column forms lists the forms';
 
 -- Counts the reports that delete_former() and merge_namespace() will find.
 CREATE FUNCTION kube_reports_internal.count_former(options kube_reports_internal.aggregation) RETURNS bigint
@@ -101,7 +102,7 @@ AS $$
 			OR options.policy_reports = 'policy' AND NOT n.by_policy)
 $$;
 COMMENT ON FUNCTION kube_reports_internal.count_former(kube_reports_internal.aggregation)
-	IS 'how many policy reports that Kyverno manages are deleted by these options, because they are of another form';
+	IS 'the number of policy reports managed by Kyverno that these options delete, because they are of another form';
 
 CREATE FUNCTION kube_reports.set_aggregation(cluster uuid, admission boolean DEFAULT NULL,
 	policy_reports text DEFAULT NULL,
@@ -196,10 +197,10 @@ CREATE FUNCTION kube_reports_internal.label_value(labels text[], key text) RETUR
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN (SELECT substr(l, length(key) + 2) FROM unnest(labels) l WHERE starts_with(l, key || '=') LIMIT 1);
 COMMENT ON FUNCTION kube_reports_internal.label_value(text[], text)
-	IS 'the value of a label among those of an object; null without it';
+	IS 'the value of a label of an object; null without this label';
 
 -- The groups that a report belongs to.  A deleted report is only in the group of its namespace.  An aggregated
--- admission report is not in the group of reports that wait to be aggregated.  A background scan report is in that
+-- admission report is not in the group of the reports that will be aggregated.  A background scan report is in that
 -- group, because it may name the resource's owner.
 CREATE FUNCTION kube_reports_internal.aggregation_groups(cluster_id integer, type_id integer, labels text[],
 	old_labels text[], metadata kube_reports.report)
@@ -227,8 +228,8 @@ BEGIN ATOMIC
 				OR kube_reports_internal.label_value(old_labels, 'audit.kyverno.io/report.aggregate') IS NOT NULL);
 END;
 COMMENT ON FUNCTION kube_reports_internal.aggregation_groups(integer, integer, text[], text[], kube_reports.report)
-	IS 'the groups to merge because of a report: by its present labels and metadata (null: the report is gone), and by '
-		'those before';
+	IS 'the groups to merge because of a report: its groups by its present labels and metadata (null: the report is '
+		'deleted), and its groups by its former ones';
 
 CREATE FUNCTION kube_reports_internal.queue_aggregation(lane integer, after_version bigint) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
@@ -261,8 +262,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.queue_aggregation(integer, bigint)
-	IS 'queues the groups that changes of a lane concern. A function that has logged changes of a lane whose cluster '
-		'is aggregated calls it, in the same transaction; returns the last version looked at';
+	IS 'queues the groups of the reports that changed in a lane. A function that has logged changes of a lane calls '
+		'it in the same transaction if the cluster of the lane is aggregated. Returns the last version that was read';
 
 CREATE FUNCTION kube_reports_internal.queue_everything(cluster_id integer) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -275,7 +276,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.queue_everything(integer)
-	IS 'has everything in a cluster merged that its options say, step by step: after they changed, after a restore';
+	IS 'queues all groups of a cluster that its options say are merged, step by step: after the options changed, or '
+		'after a restore';
 
 CREATE FUNCTION kube_reports_internal.queue_piece(cluster_id integer, after text, max_objects integer DEFAULT 2000)
 	RETURNS void
@@ -332,13 +334,13 @@ RETURN source IN ('KyvernoValidatingPolicy', 'KyvernoImageValidatingPolicy', 'Ky
 	'KyvernoMutatingPolicy',
 	'ValidatingAdmissionPolicy', 'MutatingAdmissionPolicy');
 COMMENT ON FUNCTION kube_reports_internal.has_own_kind(text)
-	IS 'whether results of this source come from policies of a kind of their own, which have one result for a '
-		'resource whatever its rule is called; all others come from ClusterPolicy and Policy';
+	IS 'whether the policies of this source are of a kind of their own, which has one result for a resource whatever '
+		'the name of the rule; the policies of other sources are ClusterPolicy and Policy';
 
--- A merge deletes the sources of a resource's report, so a policy change can only remove results from that report:
--- reports with results of inactive policies are queued.  While results are made again after a restore, they are
--- incomplete, so all reports are queued.  The sources of a namespace's reports still exist, so all of these are merged
--- again.
+-- A merge deletes the sources of a resource's report, so a change of policies can only remove results from that report:
+-- reports with results of inactive policies are queued.  While results are derived again after a restore, they are
+-- incomplete, so all reports are queued.  The sources of a namespace's reports still exist, so all of these reports are
+-- merged again.
 CREATE FUNCTION kube_reports_internal.queue_for_policies(cluster_id integer) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -359,7 +361,7 @@ BEGIN
 						JOIN kube_reports_internal.origin g ON g.id = r.origin AND g.resource_type = t.id
 					WHERE NOT pending AND NOT kube_reports_internal.is_active(a.cluster_id, c.source, c.policy, c.rule)
 				UNION ALL
-				-- What results these reports have is not known yet.
+				-- The results of these reports are not known yet.
 				SELECT p.namespace, p.name
 					FROM kube_reports_internal.result_pending p JOIN kube_reports_internal.lane l ON l.id = p.lane
 					WHERE NOT pending AND l.cluster_id = a.cluster_id AND l.resource_type = t.id
@@ -382,8 +384,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.queue_for_policies(integer)
-	IS 'queues the groups that a change of the active policies concerns: those with results of policies that are not '
-		'active, or all groups when their reports are made of the remaining ones';
+	IS 'queues the groups whose reports may change because the active policies changed: groups with results of '
+		'policies that are not active, or all groups if reports are made from sources that still exist';
 
 CREATE FUNCTION kube_reports.set_active_policies(cluster uuid, policies jsonb) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
@@ -502,8 +504,8 @@ BEGIN ATOMIC
 			LIMIT (SELECT CASE f.stage WHEN 'p' THEN 1 ELSE max_groups END FROM first f)) s;
 END;
 COMMENT ON FUNCTION kube_reports_internal.due_groups(integer, timestamptz, integer)
-	IS 'the groups to merge next in a cluster, of those queued until then: groups of one stage and scope, the oldest '
-		'first; nulls: there are none';
+	IS 'the groups to merge next in a cluster, of the groups queued until due: groups of one stage and scope, the '
+		'oldest first. All columns are null if there is no group';
 
 CREATE FUNCTION kube_reports_internal.defer_groups(cluster_id integer, stage "char", namespaces text[], keys text[])
 	RETURNS void
@@ -519,15 +521,15 @@ BEGIN ATOMIC
 		WHERE q.cluster_id = $1 AND q.stage = $2 AND q.namespace = k.namespace AND q.key = k.key;
 END;
 COMMENT ON FUNCTION kube_reports_internal.defer_groups(integer, "char", text[], text[])
-	IS 'puts off groups that could not be merged for ten seconds besides the delay, twice as long each time, eleven '
-		'minutes at most';
+	IS 'puts off groups that could not be merged: by their delay and ten seconds more; each further failure doubles '
+		'the ten seconds, up to eleven minutes';
 
 CREATE FUNCTION kube_reports.aggregate(cluster uuid, at_once boolean DEFAULT false, max_groups integer DEFAULT 10)
 	RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
--- These settings also hold for the functions that it calls: a step reads a few rows of tables that change faster than
--- their statistics are updated.
+-- These settings also hold for the functions that aggregate() calls: a step reads a few rows of tables that change
+-- faster than their statistics are updated.
 SET enable_seqscan = off
 SET jit = off
 SET lock_timeout = '2s'
@@ -537,7 +539,7 @@ DECLARE
 	groups		record;
 BEGIN
 	PERFORM kube_reports_internal.require_read_committed();
-	-- Without the engine each merge would fail, and wait as one that may fail again.
+	-- Without the engine each merge would fail, and would be put off like a merge that may fail again.
 	IF NOT kube_reports_internal.has_engine() THEN
 		RAISE EXCEPTION 'reports are merged by the engine, which runs in the proxy'
 			USING ERRCODE = 'feature_not_supported',
@@ -575,7 +577,7 @@ BEGIN
 	RETURN true;
 EXCEPTION
 	WHEN lock_not_available OR transaction_rollback THEN
-		-- Writers have priority.  Defer all groups of the same lanes, which would wait in vain as well.
+		-- Writers have priority.  Defer all groups of the same lanes, because they would wait for the same lock.
 		UPDATE kube_reports_internal.aggregation_queue q SET queued_at = greatest(q.queued_at, clock_timestamp())
 			WHERE q.cluster_id = options.cluster_id AND q.stage = merge_or_defer.stage
 				AND (q.namespace = '') = (namespaces[1] = '');
@@ -610,8 +612,9 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.merge_or_defer(uuid, kube_reports_internal.aggregation, "char",
 	text[], text[], text[])
-	IS 'merges groups. A group that cannot be merged now is tried again later; a group that cannot be merged at all is '
-		'dropped from the queue, with a warning, until one of its reports changes. True unless all groups have to wait';
+	IS 'merges groups. A group that cannot be merged now is tried again later. A group that can never be merged is '
+		'dropped from the queue, with a warning, until one of its reports changes. Returns false only if all groups '
+		'have to wait';
 
 CREATE FUNCTION kube_reports_internal.aggregate_piece(cluster uuid, policies_known boolean,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
@@ -630,13 +633,14 @@ BEGIN
 		SELECT false, false, false INTO more, follow_policies, policies_stored;
 		RETURN;
 	END IF;
-	-- Without known policies do not merge: the stored set may be long out of date, and dropped results are lost.
+	-- Without known policies do not merge: the stored set may be long out of date, and a merge that drops results by
+	-- mistake loses them.
 	more := (policies_known OR NOT follow_policies) AND kube_reports.aggregate(cluster);
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.aggregate_piece(uuid, boolean, kube_reports_internal.caller)
 	IS 'aggregate() for a proxy. policies_known: the proxy has stored the active policies, or cannot read them. '
-		'follow_policies: the proxy must read them; policies_stored: a proxy has stored them';
+		'follow_policies: the proxy must read the policies; policies_stored: some proxy has stored them';
 
 CREATE PROCEDURE kube_reports_internal.api_aggregate(cluster uuid, policies_known boolean, INOUT more boolean,
 	INOUT follow_policies boolean, INOUT policies_stored boolean)

@@ -28,12 +28,13 @@ COMMENT ON COLUMN kube_reports_internal.reader_grant.cluster_id IS 'null: every 
 COMMENT ON COLUMN kube_reports_internal.reader_grant.namespace
 	IS 'null: every namespace and the reports of cluster scope; empty: the reports of cluster scope';
 COMMENT ON COLUMN kube_reports_internal.reader_grant.selector
-	IS 'of the clusters whose labels match at the time of each query, cluster_id is null then; null: no selector';
+	IS 'a label selector: the grant is for the clusters whose labels match at the time of a query, and cluster_id is '
+		'null; null: no selector';
 SELECT pg_catalog.pg_extension_config_dump('kube_reports_internal.reader_grant', '');
 
 ---- labels of clusters ----
 
--- matches_labels() wants the terms in the order of their keys.
+-- matches_labels() needs the terms in the order of their keys.
 CREATE FUNCTION kube_reports_internal.labels_match(labels jsonb, label_selector text) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -45,16 +46,16 @@ COMMENT ON FUNCTION kube_reports_internal.labels_match(jsonb, text)
 
 ---- the reader of a view ----
 
--- A grant stores the role's name, so that dumps keep it.  grant_reader() also grants the role USAGE directly.  A role
--- without this privilege is another role of the same name, after DROP ROLE or RENAME.  The holder is null for a dropped
--- role.
+-- A grant stores the name of the role, so that dumps keep it.  grant_reader() also grants the role USAGE directly.  If
+-- a role of this name lacks the privilege, it is another role, made after DROP ROLE or RENAME.  The holder is null if
+-- no role has the name.
 CREATE VIEW kube_reports_internal.owned_grant AS
 	SELECT g.role, g.cluster_id, g.namespace, g.selector, to_regrole(quote_ident(g.role))::oid AS holder
 	FROM kube_reports_internal.reader_grant g
 	WHERE aclcontains((SELECT n.nspacl FROM pg_catalog.pg_namespace n WHERE n.nspname = 'kube_reports'),
 		makeaclitem(to_regrole(quote_ident(g.role)),
 			(SELECT n.nspowner FROM pg_catalog.pg_namespace n WHERE n.nspname = 'kube_reports'), 'USAGE', false));
-COMMENT ON VIEW kube_reports_internal.owned_grant IS 'the grants of roles that are still those that they were given to';
+COMMENT ON VIEW kube_reports_internal.owned_grant IS 'the grants whose role is still the role that got the grant';
 
 -- Each query matches the current labels, so a grant follows a change of labels at once.  Only administrators write
 -- these labels: extra_metadata, which comes from senders, selects nothing here.
@@ -77,19 +78,21 @@ CREATE VIEW kube_reports_internal.caller_grant AS
 	UNION ALL
 	SELECT NULL, NULL FROM pg_catalog.pg_class o
 	WHERE o.oid = 'kube_reports.object'::regclass AND pg_has_role(o.relowner, 'USAGE');
-COMMENT ON VIEW kube_reports_internal.caller_grant IS 'the grants that hold for whoever reads the view';
+COMMENT ON VIEW kube_reports_internal.caller_grant IS 'the grants of the role that reads the view';
 
 CREATE VIEW kube_reports_internal.caller_cluster AS
 	SELECT c.id FROM kube_reports.cluster c
 	WHERE EXISTS (SELECT FROM kube_reports_internal.caller_grant g WHERE g.namespace IS NULL
 		AND (g.cluster_id IS NULL OR g.cluster_id = c.id));
-COMMENT ON VIEW kube_reports_internal.caller_cluster IS 'the clusters that whoever reads the view sees whole';
+COMMENT ON VIEW kube_reports_internal.caller_cluster
+	IS 'the clusters of which the role that reads the view sees all rows';
 
 CREATE VIEW kube_reports_internal.caller_namespace AS
 	SELECT DISTINCT c.id AS cluster_id, g.namespace
 	FROM kube_reports_internal.caller_grant g JOIN kube_reports.cluster c ON g.cluster_id IS NULL OR g.cluster_id = c.id
 	WHERE g.namespace IS NOT NULL;
-COMMENT ON VIEW kube_reports_internal.caller_namespace IS 'the single namespaces that whoever reads the view sees';
+COMMENT ON VIEW kube_reports_internal.caller_namespace
+	IS 'the namespaces that the role that reads the view sees without their cluster';
 
 CREATE VIEW kube_reports_internal.seen_cluster WITH (security_barrier) AS
 	SELECT c.id, c.uid, c.name, (SELECT coalesce(jsonb_object_agg(m.key, m.value), '{}')
@@ -99,8 +102,8 @@ CREATE VIEW kube_reports_internal.seen_cluster WITH (security_barrier) AS
 	WHERE c.id IN (SELECT w.id FROM kube_reports_internal.caller_cluster w)
 		OR c.id IN (SELECT n.cluster_id FROM kube_reports_internal.caller_namespace n);
 COMMENT ON VIEW kube_reports_internal.seen_cluster
-	IS 'the clusters of which the reader of this view sees any row; labels: also those that a sender gives for its '
-		'cluster, unless administrators have set that key';
+	IS 'the clusters of which the role that reads the view sees any row. labels: the labels that administrators set, '
+		'and those that a sender gives for its cluster under other keys';
 
 CREATE FUNCTION kube_reports.clusters(label_selector text DEFAULT '') RETURNS SETOF uuid
 LANGUAGE sql STABLE
@@ -134,7 +137,7 @@ BEGIN
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.warn_pending() IS 'warns whoever asks for results while some are missing';
+COMMENT ON FUNCTION kube_reports_internal.warn_pending() IS 'warns the caller that some results are missing';
 
 ---- the caller of a search ----
 
@@ -168,5 +171,5 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.caller_scope(text, bytea)
-	IS 'the rows that a role may see, given with its seal: clusters that it sees whole, and pairs of cluster and '
-		'namespace; nulls: everything. Raises 42501 for a wrong seal';
+	IS 'the rows that a role may see; the role is given with its seal. Clusters of which it sees all rows, and pairs '
+		'of cluster and namespace; nulls: all rows. Raises 42501 for a wrong seal';

@@ -12,7 +12,7 @@
 
 ---- text ----
 
--- Invisible characters could hide or reorder the text beside them.  No policy's name needs them.
+-- Invisible characters could hide or reorder the text beside them.  No name of a policy needs such characters.
 CREATE FUNCTION kube_reports_internal.html_text(value text, max_length integer DEFAULT 100) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN replace(replace(replace(replace(replace(
@@ -35,7 +35,8 @@ COMMENT ON FUNCTION kube_reports_internal.html_number(numeric) IS 'a whole numbe
 CREATE FUNCTION kube_reports_internal.html_counted(value numeric, one text, many text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN kube_reports_internal.html_number(value) || ' ' || CASE value WHEN 1 THEN one ELSE many END;
-COMMENT ON FUNCTION kube_reports_internal.html_counted(numeric, text, text) IS 'a number of things, by their name';
+COMMENT ON FUNCTION kube_reports_internal.html_counted(numeric, text, text)
+	IS 'a number and the name of the things counted: singular for 1, otherwise plural';
 
 CREATE FUNCTION kube_reports_internal.html_value(value double precision, percent boolean) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -54,7 +55,8 @@ RETURN (SELECT CASE
 		WHEN s.seconds < 129600 THEN round(s.seconds / 3600) || ' hours'
 		ELSE round(s.seconds / 86400) || ' days' END
 	FROM (SELECT extract(epoch FROM age)) s(seconds));
-COMMENT ON FUNCTION kube_reports_internal.html_age(interval) IS 'how long, in the largest unit that says it';
+COMMENT ON FUNCTION kube_reports_internal.html_age(interval)
+	IS 'a period in minutes, hours or days, such as 3 hours';
 
 ---- charts ----
 
@@ -65,9 +67,9 @@ RETURN (SELECT min(m.mark)
 		FROM unnest('{1,2,4,6,8,10}'::integer[]) f(factor)) m
 	WHERE m.mark >= greatest(largest, 2));
 COMMENT ON FUNCTION kube_reports_internal.chart_top(double precision)
-	IS 'where an axis of counts ends: an even number at or above the largest';
+	IS 'the upper end of an axis of counts: an even number, not below the largest count';
 
--- The path is 1000 wide and 300 high.  A null interrupts it.
+-- The path is 1000 wide and 300 high.  A null value leaves a gap.
 CREATE FUNCTION kube_reports_internal.chart_path(tops double precision[], bases double precision[],
 	low double precision, high double precision) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -185,8 +187,8 @@ BEGIN ATOMIC
 		FROM jsonb_array_elements_text(parts) WITH ORDINALITY e(part, n)) p;
 END;
 COMMENT ON FUNCTION kube_reports_internal.chart_bar(text, jsonb, numeric)
-	IS 'a bar of parts by severity (an array: critical, high, medium, low, other), '
-		'as long as their sum is of the whole';
+	IS 'a bar with a part for each severity (an array: critical, high, medium, low, other); the length of the bar is '
+		'the sum of the parts in proportion to whole';
 
 CREATE FUNCTION kube_reports_internal.chart_ring(title text, score double precision) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE

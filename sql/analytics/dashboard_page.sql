@@ -141,7 +141,7 @@ RETURN CASE WHEN namespace = '' THEN 'cluster scope'
 		|| kube_reports_internal.html_text(coalesce(nullif(cluster_name, ''), cluster), 63) || '</bdi></small>'
 		ELSE '' END;
 COMMENT ON FUNCTION kube_reports_internal.html_namespace(text, text, text, bigint)
-	IS 'a namespace, with its cluster where there are several';
+	IS 'a namespace, with its cluster if there are several clusters';
 
 -- rest: the number of rows that are not shown.
 CREATE FUNCTION kube_reports_internal.html_rows(rows text, empty text, rest bigint) RETURNS text
@@ -150,7 +150,8 @@ RETURN CASE WHEN rows IS NULL THEN '<p class="empty">' || empty || '</p>'
 	ELSE '<ol class="rows">' || rows || '</ol>'
 		|| CASE WHEN rest > 0 THEN '<p class="note more">and ' || kube_reports_internal.html_number(rest) || ' more</p>'
 		ELSE '' END END;
-COMMENT ON FUNCTION kube_reports_internal.html_rows(text, text, bigint) IS 'rows as a list, or why there are none';
+COMMENT ON FUNCTION kube_reports_internal.html_rows(text, text, bigint)
+	IS 'rows as a list, or the text that says why there are none';
 
 CREATE FUNCTION kube_reports_internal.dashboard_tiles(shown jsonb) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -308,7 +309,7 @@ BEGIN ATOMIC
 	HAVING (shown->>'clusters')::bigint > 1;
 END;
 COMMENT ON FUNCTION kube_reports_internal.dashboard_clusters(jsonb)
-	IS 'the clusters of dashboard() as HTML, where there are several';
+	IS 'the clusters of dashboard() as HTML, if there are several';
 
 ---- the page ----
 

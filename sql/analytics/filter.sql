@@ -44,7 +44,7 @@ CREATE TYPE kube_reports_internal.result_filter AS (
 	scope_namespaces text[]
 );
 COMMENT ON TYPE kube_reports_internal.result_filter
-	IS 'a filter of results, checked, with the ids that its texts stand for; null: no condition';
+	IS 'a filter of results, checked, with the ids of the rows that its texts match; null: no condition';
 
 CREATE FUNCTION kube_reports_internal.filter_strings(filter jsonb, member text) RETURNS text[]
 LANGUAGE plpgsql IMMUTABLE
@@ -72,7 +72,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.filter_strings(jsonb, text)
-	IS 'a member of a filter as an array; null when it is missing or null. Raises 22023 when it is no string and no '
+	IS 'a member of a filter as an array; null if it is absent or null. Raises 22023 if it is neither a string nor an '
 		'array of strings';
 
 CREATE FUNCTION kube_reports_internal.filter_clusters(filter jsonb) RETURNS text[]
@@ -94,8 +94,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.filter_clusters(jsonb)
-	IS 'the clusters of a filter, members cluster and cluster_labels: uids, and names as they were given; null: all. '
-		'Raises 22023 for a wrong member or selector';
+	IS 'the clusters of a filter. With the member cluster_labels: the uids of the clusters that match it, and the '
+		'member cluster, if given; otherwise the uids and names in the member cluster; null: all clusters. Raises '
+		'22023 for a wrong member or selector';
 
 CREATE FUNCTION kube_reports_internal.checked_filter(filter jsonb, members text[], holder text, hint text) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE
@@ -161,7 +162,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.filter_words(jsonb, text, text[])
-	IS 'a member of a filter as filter_strings() gives it, that knows only some words. Raises 22023 for any other';
+	IS 'a member of a filter, as filter_strings() returns it. Raises 22023 for a word that is not in the list';
 
 -- One lookup in the index result_detail for each pair of detail and criterion.
 CREATE FUNCTION kube_reports_internal.criteria_of_details(details bigint[]) RETURNS bigint[]
@@ -179,7 +180,7 @@ BEGIN ATOMIC
 		) SELECT f.criterion FROM found f WHERE f.criterion IS NOT NULL) n;
 END;
 COMMENT ON FUNCTION kube_reports_internal.criteria_of_details(bigint[])
-	IS 'the criteria of the results that have these details; null: there are none';
+	IS 'the criteria of the results that have these details; null if there are no details';
 
 -- Each lookup must use its index, although the planner does not know the arrays' lengths.  No bitmap scan: it would
 -- collect all results of a frequent message before the first row, so that LIMIT could not end it early.
@@ -197,11 +198,11 @@ AS $$
 			LIMIT 20001) r) END;
 $$;
 COMMENT ON FUNCTION kube_reports_internal.few_results(bigint[], bigint[], bigint[])
-	IS 'whether these reports, subjects and details have at most 20,000 results: sorting more takes longer than to '
-		'walk to the first ones; null: none are given';
+	IS 'whether these reports, subjects and details have at most 20,000 results: sorting more takes longer than a '
+		'walk to the first matches; null if no reports, subjects or details are given';
 
 -- Times are read independently of the session's settings.  Lookups are planned for the values of each filter: a generic
--- plan would walk through every subject.
+-- plan would read every subject.
 CREATE FUNCTION kube_reports_internal.read_filter(filter jsonb, role text, seal bytea)
 	RETURNS kube_reports_internal.result_filter
 LANGUAGE plpgsql STABLE
@@ -213,7 +214,8 @@ SET datestyle = 'ISO, MDY'
 AS $$
 #variable_conflict use_column
 DECLARE
-	-- If more ids match, they are not used: then a walk over the results soon finds the first matches.
+	-- If more ids match, they are not used: then many results match, and a walk over the results soon finds the first
+	-- ones.
 	max_ids CONSTANT integer := 1000;
 	wanted		kube_reports_internal.result_filter;
 	scope		record := kube_reports_internal.caller_scope(role, seal);
@@ -304,7 +306,7 @@ BEGIN
 	ELSIF kube_reports_internal.few_results(details => wanted.details) THEN
 		few := true;
 	ELSIF wanted.details IS NOT NULL THEN
-		-- If there are many results, a walk over the counts of their criteria soon finds the first ones.
+		-- If there are many results, a walk over the counts of their criteria soon finds the first matches.
 		wanted.criteria := ARRAY(SELECT c FROM unnest(kube_reports_internal.criteria_of_details(wanted.details)) c
 			WHERE wanted.criteria IS NULL OR c = ANY (wanted.criteria));
 	END IF;
@@ -351,10 +353,11 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.read_filter(jsonb, text, bytea)
-	IS 'a filter, checked, with the ids that its texts stand for and the scope of its caller. Raises 22023 for members '
-		'that are unknown or of another form, 42501 for a wrong seal';
+	IS 'a checked filter, with the ids of the rows that its texts match and the scope of its caller. Raises 22023 for '
+		'members that are unknown or of another form, 42501 for a wrong seal';
 
--- There are few criteria.  Subjects and details are worth looking up only if few match.
+-- There are few criteria, so they are always looked up.  Looking subjects and details up pays only if few of them
+-- match.
 CREATE FUNCTION kube_reports_internal.look_up_text(wanted kube_reports_internal.result_filter, first_step integer,
 	last_step integer) RETURNS kube_reports_internal.result_filter
 LANGUAGE plpgsql STABLE
@@ -387,9 +390,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.look_up_text(kube_reports_internal.result_filter, integer, integer)
-	IS 'a filter that read_filter() returned, with the ids that steps of a search for its text need: of subjects (2) '
-		'or details (3) while these are few, and otherwise of the criteria of their results. The first pages of a '
-		'search often need neither';
+	IS 'a filter of read_filter(), with the ids that the steps of a search for its text need: ids of subjects (step '
+		'2) or details (step 3) while these are few, otherwise the ids of the criteria of their results. The first '
+		'pages of a search often need neither';
 
 -- The fragments are constants: $1 is the filter.
 CREATE FUNCTION kube_reports_internal.count_conditions(wanted kube_reports_internal.result_filter) RETURNS text
@@ -408,8 +411,8 @@ BEGIN ATOMIC
 		CASE WHEN (wanted).statuses IS NOT NULL THEN 'r.status = ANY (($1).statuses)' END);
 END;
 COMMENT ON FUNCTION kube_reports_internal.count_conditions(kube_reports_internal.result_filter)
-	IS 'the conditions of a filter on criterion, status, cluster and namespace of r (result or count), with the '
-		'filter as $1: constants only';
+	IS 'the conditions of a filter on criterion, status, cluster and namespace of r (result or count). The text '
+		'consists of constants; the filter is $1';
 
 CREATE FUNCTION kube_reports_internal.native_condition(wanted kube_reports_internal.result_filter) RETURNS text
 LANGUAGE sql IMMUTABLE
@@ -417,8 +420,8 @@ RETURN CASE WHEN (wanted).native_statuses IS NOT NULL THEN
 	'coalesce(nullif(r.native_status, ''''), kube_reports_internal.status_name(r.status)) = ANY (($1).native_statuses)'
 		END;
 COMMENT ON FUNCTION kube_reports_internal.native_condition(kube_reports_internal.result_filter)
-	IS 'the condition of a filter on the native status of r (result or count), with the filter as $1; '
-		'null: it has none';
+	IS 'the condition of a filter on the native status of r (result or count); the filter is $1. Null if the filter '
+		'has no such condition';
 
 CREATE FUNCTION kube_reports_internal.score_conditions(wanted kube_reports_internal.result_filter) RETURNS text
 LANGUAGE sql IMMUTABLE
@@ -429,7 +432,7 @@ BEGIN ATOMIC
 		CASE WHEN (wanted).score_to IS NOT NULL THEN 'r.score <= ($1).score_to' END);
 END;
 COMMENT ON FUNCTION kube_reports_internal.score_conditions(kube_reports_internal.result_filter)
-	IS 'the conditions of a filter on the score of r (result), with the filter as $1: constants only';
+	IS 'the conditions of a filter on the score of r (result). The text consists of constants; the filter is $1';
 
 -- The expression of the index result_score, whose predicate has no other condition.
 CREATE FUNCTION kube_reports_internal.score_range(wanted kube_reports_internal.result_filter) RETURNS text
@@ -440,8 +443,8 @@ BEGIN ATOMIC
 		CASE WHEN (wanted).score_to IS NOT NULL THEN 'nullif(r.score, 0) <= ($1).score_to' END);
 END;
 COMMENT ON FUNCTION kube_reports_internal.score_range(kube_reports_internal.result_filter)
-	IS 'score_conditions() in the terms of the index result_score, so that a rare score is found by the index, '
-		'whatever statistics say';
+	IS 'score_conditions() in the terms of the index result_score, so that the planner finds a rare score by this '
+		'index even if statistics are wrong';
 
 CREATE FUNCTION kube_reports_internal.filter_conditions(wanted kube_reports_internal.result_filter) RETURNS text
 LANGUAGE sql IMMUTABLE
@@ -453,7 +456,7 @@ BEGIN ATOMIC
 			WHEN (wanted).reports IS NOT NULL THEN 'g.name = ANY (($1).reports)' END,
 		CASE WHEN (wanted).statuses <@ '{w,f,e}'::"char"[] THEN 'r.status IN (''w'', ''f'', ''e'')' END,
 		CASE WHEN (wanted).subjects IS NOT NULL THEN 'r.subject = ANY (($1).subjects)' END,
-		-- A lookup of subjects by name or namespace has checked all of these already.
+		-- If subjects were looked up by name or namespace, the lookup has checked all these conditions.
 		CASE WHEN (wanted).subjects IS NULL OR (wanted).subject_uids IS NOT NULL THEN concat_ws(' AND ', 'true',
 			CASE WHEN (wanted).subject_kinds IS NOT NULL THEN 's.kind = ANY (($1).subject_kinds)' END,
 			CASE WHEN (wanted).subject_namespaces IS NOT NULL THEN 's.namespace = ANY (($1).subject_namespaces)' END,
@@ -471,11 +474,11 @@ BEGIN ATOMIC
 		CASE WHEN (wanted).first_seen_to IS NOT NULL THEN 'r.first_seen < ($1).first_seen_to' END);
 END;
 COMMENT ON FUNCTION kube_reports_internal.filter_conditions(kube_reports_internal.result_filter)
-	IS 'the further conditions of a filter on r (result), k (criterion), s (subject), d (detail) and g (origin), with '
-		'the filter as $1: constants only; text aside';
+	IS 'the other conditions of a filter on r (result), k (criterion), s (subject), d (detail) and g (origin), '
+		'without its text. The text consists of constants; the filter is $1';
 
--- A text is searched in one place after the other, each with its own lookups: the first pages often need only the first
--- place.
+-- A text is searched in one place after another, and each place has lookups of its own: the first pages often need only
+-- the first place.
 CREATE FUNCTION kube_reports_internal.text_condition(wanted kube_reports_internal.result_filter, step integer)
 	RETURNS text
 LANGUAGE sql IMMUTABLE
@@ -488,8 +491,8 @@ RETURN CASE WHEN (wanted).pattern IS NOT NULL THEN
 			THEN 'kube_reports_internal.caseless(d.message) LIKE ($1).pattern'
 			ELSE 'r.detail = ANY (($1).text_details)' END END END;
 COMMENT ON FUNCTION kube_reports_internal.text_condition(kube_reports_internal.result_filter, integer)
-	IS 'that a result has the text of a filter in policy or rule (step 1), subject (2), message (3); null: the filter '
-		'has none';
+	IS 'the condition that a result has the text of a filter: in policy or rule (step 1), subject (2), message (3); '
+		'null if the filter has no text';
 
 CREATE FUNCTION kube_reports_internal.result_conditions(wanted kube_reports_internal.result_filter) RETURNS text
 LANGUAGE sql IMMUTABLE
@@ -498,7 +501,7 @@ RETURN kube_reports_internal.count_conditions(wanted) || ' AND ' || kube_reports
 	|| kube_reports_internal.text_condition(wanted, 2) || ' OR '
 		|| kube_reports_internal.text_condition(wanted, 3) || ')', '');
 COMMENT ON FUNCTION kube_reports_internal.result_conditions(kube_reports_internal.result_filter)
-	IS 'all conditions of a filter: count_conditions(), filter_conditions() and text, wherever it is';
+	IS 'all conditions of a filter: count_conditions(), filter_conditions(), and its text in any place';
 
 -- The order is that of the index result_criterion, whose columns are frequent in filters: matching rows stand together,
 -- and the first rows need no sort of all.  There are three ways:
@@ -548,7 +551,7 @@ BEGIN ATOMIC
 			ORDER BY r.origin, r.key LIMIT $2) p
 		ORDER BY c.criterion, c.status, c.cluster_id, c.namespace, p.origin, p.key LIMIT $2'
 			-- The place is compared outside the subquery, so that the planner does not walk an index to the place.  The
-			-- comparison of the criterion alone is cheaper and decides for most rows.
+			-- comparison of the criterion alone is cheaper and is enough for most rows.
 			ELSE CASE t.way WHEN 'ids'
 				THEN concat(' OFFSET 0) r', ' WHERE r.criterion >= ($3).criterion AND ' || t.place) ELSE '' END || '
 			ORDER BY r.criterion, r.status, r.cluster_id, r.namespace, r.origin, r.key LIMIT $2' END
@@ -561,5 +564,5 @@ BEGIN ATOMIC
 				ELSE (wanted).way END AS way) t;
 END;
 COMMENT ON FUNCTION kube_reports_internal.filter_rows(kube_reports_internal.result_filter, integer, boolean)
-	IS 'a query for the first $2 results (by their place) that match the filter $1, its text at one step and at none '
-		'before, after the place $3 of the same step; constants only';
+	IS 'a query for the first $2 results, by their place, that match the filter $1 and come after the place $3 of the '
+		'same step. The filter''s text matches at this step and at no step before. The query consists of constants';

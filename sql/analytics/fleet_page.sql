@@ -1,8 +1,8 @@
 -- fleet_page.sql
 --	  A fleet as one page of HTML: each cluster, and what fails in which.
 --
--- Style and frame are those of the dashboard.  The page has a bounded size for
--- any store: the clusters and policies that fail most.
+-- Style and frame are the same as on the dashboard.  The page has a bounded size for any store: it shows the clusters
+-- and policies that fail most.
 
 CREATE FUNCTION kube_reports_internal.fleet_numbers(filter jsonb, from_day date, to_day date) RETURNS jsonb
 LANGUAGE plpgsql STABLE
@@ -144,7 +144,7 @@ BEGIN ATOMIC
 	HAVING count(*) > 0;
 END;
 COMMENT ON FUNCTION kube_reports_internal.fleet_table(jsonb)
-	IS 'the policies that fail in most clusters of fleet_numbers(), by cluster, as HTML';
+	IS 'the policies of fleet_numbers() that fail in most clusters, by cluster, as HTML';
 
 CREATE FUNCTION kube_reports.fleet_html(filter jsonb DEFAULT '{}', from_day date DEFAULT NULL,
 	to_day date DEFAULT NULL) RETURNS text

@@ -76,7 +76,8 @@ BEGIN
 				pg_catalog.jsonb_build_array(
 					r.criterion, r.status, r.cluster_id, r.namespace, r.origin, r.key, $4)::text
 			FROM (' || kube_reports_internal.filter_rows(wanted, step, start.key IS NOT NULL) || ') p
-				-- Row by row: statistics from when there were few results would have all of them compared with each.
+				-- Row by row: with statistics from a time of few results, the planner would compare all results with
+				-- all rows.
 				CROSS JOIN LATERAL (SELECT r.* FROM kube_reports_internal.result r
 					WHERE r.origin = p.origin AND r.key = p.key OFFSET 0) r
 				JOIN kube_reports.cluster c ON c.id = r.cluster_id
@@ -97,7 +98,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.matching_results(kube_reports_internal.result_filter, integer, text)
-	IS 'the next results that match a filter that has been read, in a fixed order. Raises 22023 for a wrong place or '
+	IS 'the next results that match a filter of read_filter(), in a fixed order. Raises 22023 for a wrong place or '
 		'number';
 
 CREATE FUNCTION kube_reports_internal.find_results(role text, seal bytea, filter jsonb, max_rows integer, after text)
@@ -164,7 +165,8 @@ BEGIN
 				HINT = 'Give the column "place" of the last row of the page before.';
 		END IF;
 	END IF;
-	-- Some reports of a resource have its uid and others do not, so a resource may have several subjects: add them up.
+	-- Some reports of a resource have its uid and others do not, so a resource may have several subjects: add up their
+	-- counts.
 	RETURN QUERY EXECUTE
 		'SELECT c.uid, c.name, n.api_version, n.kind, n.namespace, n.name, n.uid,
 			n.pass, n.warn, n.fail, n.error, n.skip, n.failing, n.since,
@@ -239,11 +241,11 @@ DECLARE
 	few			boolean := true;
 BEGIN
 	PERFORM kube_reports_internal.check_rows(max_rows);
-	-- Count instead of estimating: few results are found by their score and sorted; among many, a walk in the order of
-	-- the index result_report_score soon meets the first reports.  Each of the two statements fits one index only:
-	-- OFFSET keeps the order of reports out of the first, way keeps the other index out of the second.
-	-- If the first scored results fill the page, then walk, however few there are: the sort costs more with each of
-	-- them.  In single namespaces the first results of the whole store say nothing.
+	-- Count instead of estimating: few results are found by their score and sorted; if there are many, a walk in the
+	-- order of the index result_report_score soon meets the first reports.  Each of the two statements fits one index
+	-- only: OFFSET keeps the order of reports out of the first one, way keeps the other index out of the second one. If
+	-- the first scored results fill the page, a walk is better for any number of results, because a sort takes longer
+	-- with each of them.  For single namespaces, the first results of the whole store say nothing.
 	IF wanted.scope_clusters IS DISTINCT FROM '{}' AND wanted.namespaces IS NULL THEN
 		EXECUTE 'SELECT count(*) < $2 FROM (SELECT r.origin FROM (SELECT r.* FROM kube_reports_internal.result r
 				WHERE r.score > 0 AND r.origin > $3 ORDER BY r.origin LIMIT least(40 * $2, 20000)) r
@@ -296,9 +298,9 @@ COMMENT ON FUNCTION kube_reports.reports_with_score(double precision, jsonb, int
 
 ---- vulnerabilities ----
 
--- Scores say which vulnerabilities are worst, and only results have scores, not counts.  The function walks the
--- distinct pairs of score and criterion from the highest score down, with one lookup in the index result_score for
--- each, until it has enough pairs with results that the caller may see.  It always looks results and counts up one by
+-- Scores say which vulnerabilities are worst, and only results have scores; counts have none.  The function walks the
+-- distinct pairs of score and criterion from the highest score down, with one lookup in the index result_score for each
+-- pair, until it has enough pairs with results that the caller may see.  It always looks results and counts up one by
 -- one, even if statistics say that the tables are small.
 CREATE FUNCTION kube_reports_internal.find_vulnerabilities(role text, seal bytea, filter jsonb, max_rows integer)
 	RETURNS TABLE (source text, policy text, severity text, score double precision, failing bigint, places bigint,
@@ -343,8 +345,8 @@ DECLARE
 	more		bigint;
 BEGIN
 	PERFORM kube_reports_internal.check_rows(max_rows);
-	-- From the highest score down, one index lookup for each score and criterion, until the loop has enough.  Ties with
-	-- the last one are included: the numbers of their results decide.
+	-- From the highest score down, one index lookup for each score and criterion, until the loop has enough pairs.
+	-- Ties with the last pair are included: the numbers of their results decide.
 	FOR place IN EXECUTE
 		'WITH RECURSIVE scored AS (
 			(SELECT nullif(r.score, 0) AS score, r.criterion FROM kube_reports_internal.result r
@@ -381,7 +383,7 @@ BEGIN
 			END IF;
 		END IF;
 	END LOOP;
-	-- The caller may not see most of the results: read those that the caller may see instead.
+	-- The caller may see only few of the results: read the results that the caller may see.
 	IF rest IS NOT NULL THEN
 		EXECUTE 'SELECT $3 || array_agg(v.source), $4 || array_agg(v.policy), $5 || array_agg(v.score)
 			FROM (SELECT k.source, k.policy, max(r.score) AS score
@@ -413,7 +415,7 @@ BEGIN
 
 	SELECT array_agg(k.id) INTO criteria FROM kube_reports_internal.criterion k
 		WHERE (k.source, k.policy) IN (SELECT * FROM unnest(worst_sources, worst_policies));
-	-- The other columns stand in the results: read at most a hundred results of each.
+	-- The other columns are in the results: read at most a hundred results of each vulnerability.
 	RETURN QUERY EXECUTE
 		'SELECT v.source, v.policy, v.severity, v.score, v.failing, v.places,
 			f.package, f.installed_version, f.fixed_version

@@ -1,9 +1,8 @@
 -- trends.sql
 --	  Events, intervals, trends and scores.
 --
--- History is the contents of report_change: 25 months by default (setting
--- history_retention).  A result that has disappeared but may still come back
--- (settles_at) still exists for all readers.
+-- History is the contents of report_change: 25 months by default (setting history_retention).  A result that has
+-- disappeared but may still come back (settles_at) still exists for all readers.
 
 ---- history ----
 
@@ -31,7 +30,7 @@ COMMENT ON VIEW kube_reports.result_event
 		'names. first_seen: when the result had appeared; old_since: since when it had had its old status. gone_with: '
 		'the result disappeared with its report, or with all results of its resource in the report; null: alone';
 
--- Most of history tells what appeared with a new report.  These rows are not unpacked here.
+-- Most rows of history are about results that appeared with a new report.  These rows are not unpacked here.
 CREATE VIEW kube_reports_internal.changed_event WITH (security_barrier) AS
 	SELECT h.at, c.uid AS cluster, c.name AS cluster_name, h.namespace, g.name AS report, k.source, k.policy, k.rule,
 		k.severity, s.kind AS subject_kind, s.name AS subject_name, h.old_status, h.new_status, h.old_since,
@@ -46,10 +45,10 @@ CREATE VIEW kube_reports_internal.changed_event WITH (security_barrier) AS
 			OR (h.cluster_id, h.namespace) IN (SELECT n.cluster_id, n.namespace
 				FROM kube_reports_internal.caller_namespace n));
 COMMENT ON VIEW kube_reports_internal.changed_event
-	IS 'the events of result_event that have an old status, with statuses by their letters: for fix_time() and '
+	IS 'the events of result_event that have an old status, with the letters of the statuses: for fix_time() and '
 		'flapping()';
 
--- Each change ends an interval.  Intervals without an end are those of current results, and of results that have
+-- Each change ends an interval.  An interval without an end belongs to a current result, or to a result that has
 -- disappeared but may still come back.
 CREATE VIEW kube_reports.result_interval WITH (security_barrier) AS
 	SELECT c.uid AS cluster, c.name AS cluster_name, i.namespace, g.name AS report, k.source, k.policy, k.rule,
@@ -170,8 +169,8 @@ COMMENT ON FUNCTION kube_reports.severity_weight(text)
 	IS 'the weight of a result in weighted scores, by severity: critical 10, high 6, medium 3, low, unknown and null '
 		'1, info 0. Raises 22023 for another word';
 
--- Whole clusters have rows of their own.  Of other clusters, the reader sees the rows of single namespaces.  Unfolded
--- deltas are added.
+-- Whole clusters have rows of their own.  Of other clusters, the reader sees the rows of single namespaces.  Deltas
+-- that are not folded yet are added.
 CREATE VIEW kube_reports.score_change WITH (security_barrier) AS
 	SELECT c.uid AS cluster, c.name AS cluster_name, n.namespace, n.of_cluster, n.source, n.category, n.severity, n.day,
 		n.pass, n.warn, n.fail, n.error, n.skip, n.excluded
@@ -241,7 +240,7 @@ BEGIN ATOMIC
 					sum(s.warn) AS warn, sum(s.fail) AS fail,
 				sum(s.error) AS error, sum(s.skip) AS skip, sum(s.excluded) AS excluded
 			FROM kube_reports.score_change s
-			-- Days to come, of which a timestamp may be out of range, have no rows.
+			-- Days to come have no rows; a timestamp of such a day may be out of range.
 			WHERE s.day <= to_day AND from_day <= (now() AT TIME ZONE 'UTC')::date
 				AND (by_namespace AND s.namespace <> '*' OR NOT by_namespace AND s.of_cluster)
 			GROUP BY 1, 2, 3, 4, 5) x
@@ -255,8 +254,8 @@ COMMENT ON FUNCTION kube_reports.compliance_score(date, date, boolean)
 		'results whose source reached no verdict (MANUAL, NOT-APPLICABLE, INCONSISTENT, INFO: excluded). '
 		'weighted_score: each result counts as often as severity_weight() says';
 
--- The score of several clusters is computed from all their results, not as the mean of their scores: a cluster of ten
--- results does not weigh as much as one of a million.
+-- The score of several clusters is computed from all their results.  It is not the mean of their scores: otherwise a
+-- cluster of ten results would weigh as much as one of a million.
 CREATE FUNCTION kube_reports.fleet_score(from_day date, to_day date, filter jsonb DEFAULT '{}', step integer DEFAULT 1)
 	RETURNS TABLE (day date, pass bigint, warn bigint, fail bigint, error bigint, skip bigint,
 		excluded bigint, failing bigint,

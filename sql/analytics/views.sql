@@ -1,11 +1,10 @@
 -- views.sql
 --	  Results and counts as readers see them.
 --
--- Views are security_barrier views: rows that a reader may not see are removed
--- before a predicate of the reader is evaluated.  cluster is the uid of the
--- namespace kube-system, cluster_name is the cluster's name; namespace is the
--- report's, empty for reports of cluster scope, and decides which readers see a
--- row.  subject_* is the resource that a result is about.
+-- Views are security_barrier views: rows that a reader may not see are removed before a predicate of the reader is
+-- evaluated.  cluster is the uid of the namespace kube-system, cluster_name is the cluster's name.  namespace is the
+-- namespace of the report, empty for reports of cluster scope; it decides which readers see a row.  subject_* is the
+-- resource that a result is about.
 
 ---- results ----
 
@@ -14,7 +13,7 @@ CREATE VIEW kube_reports_internal.visible_result AS
 	WHERE r.cluster_id = ANY (ARRAY(SELECT w.id FROM kube_reports_internal.caller_cluster w))
 		OR (r.cluster_id, r.namespace) IN (SELECT n.cluster_id, n.namespace
 			FROM kube_reports_internal.caller_namespace n);
-COMMENT ON VIEW kube_reports_internal.visible_result IS 'the results that whoever reads the view may see';
+COMMENT ON VIEW kube_reports_internal.visible_result IS 'the results that the role that reads the view may see';
 
 CREATE VIEW kube_reports.typed_result WITH (security_barrier) AS
 	SELECT c.uid AS cluster, c.name AS cluster_name, r.namespace, t."group" AS report_group,
@@ -79,7 +78,7 @@ COMMENT ON VIEW kube_reports.exceptions
 CREATE AGGREGATE kube_reports_internal.total(bigint) (SFUNC = pg_catalog.int8pl, STYPE = bigint, INITCOND = '0',
 	COMBINEFUNC = pg_catalog.int8pl, PARALLEL = SAFE);
 COMMENT ON AGGREGATE kube_reports_internal.total(bigint)
-	IS 'sum as a bigint; 0 without rows. Raises 22003 when the sum is too large';
+	IS 'sum as a bigint; 0 without rows. Raises 22003 if the sum is out of range';
 
 -- Results are counted by subject first: there are fewer subjects than results, and they are compared by number.
 CREATE VIEW kube_reports.resource_summary WITH (security_barrier) AS
@@ -153,7 +152,7 @@ CREATE VIEW kube_reports_internal.visible_rollup AS
 		OR (r.cluster_id, r.namespace) IN (SELECT n.cluster_id, n.namespace
 			FROM kube_reports_internal.caller_namespace n);
 COMMENT ON VIEW kube_reports_internal.visible_rollup
-	IS 'the counts that the reader of this view may see; add them up, because recent writes have rows of their own';
+	IS 'the counts that the reader of this view may see. Add them up: recent writes have rows of their own';
 
 CREATE VIEW kube_reports_internal.visible_policy AS
 	SELECT r.*
@@ -173,8 +172,8 @@ CREATE VIEW kube_reports_internal.visible_policy AS
 		OR (r.cluster_id, r.namespace) IN (SELECT n.cluster_id, n.namespace
 			FROM kube_reports_internal.caller_namespace n);
 COMMENT ON VIEW kube_reports_internal.visible_policy
-	IS 'the counts by policy and status that the reader of this view may see; add them up, as in visible_rollup. '
-		'criterion: one of the policy''s, whose rule has no meaning here';
+	IS 'the counts by policy and status that the reader of this view may see. Add them up, as in visible_rollup. '
+		'criterion: any criterion of the policy; its rule has no meaning here';
 
 -- Counts are added up cluster by cluster, so that the sum does not handle the cluster's uid and name for each count,
 -- and the planner knows the number of clusters.
@@ -195,7 +194,7 @@ COMMENT ON VIEW kube_reports.result_count
 	IS 'the number of results by cluster, namespace, source, category, policy, rule, severity, kind of resource and '
 		'status';
 
--- Columns that a view does not use cost nothing.
+-- A column that a view does not use takes no time.
 CREATE VIEW kube_reports_internal.visible_count AS
 	SELECT r.*, k.source, k.category, k.policy, k.rule, k.severity,
 		CASE r.status WHEN 'p' THEN r.count ELSE 0 END AS pass, CASE r.status WHEN 'w' THEN r.count ELSE 0 END AS warn,
@@ -210,7 +209,8 @@ CREATE VIEW kube_reports_internal.visible_count AS
 	FROM kube_reports_internal.visible_rollup r
 		JOIN kube_reports_internal.criterion k ON k.id = r.criterion;
 COMMENT ON VIEW kube_reports_internal.visible_count
-	IS 'visible_rollup with its criteria, and with each count also in the column of its status and of its severity';
+	IS 'visible_rollup with its criteria; each count is also in the column of its status and in the column of its '
+		'severity';
 
 CREATE VIEW kube_reports.status_counts WITH (security_barrier) AS
 	SELECT c.uid AS cluster, c.name AS cluster_name, r.namespace, r.source, r.pass, r.warn, r.fail, r.error, r.skip,
@@ -363,7 +363,7 @@ COMMENT ON TABLE kube_reports.framework_control
 		'the table; an empty source or rule stands for any';
 SELECT pg_catalog.pg_extension_config_dump('kube_reports.framework_control', '');
 
--- Several rows may match the same criterion, which counts once for a control and once for its framework (control null).
+-- Several rows may match the same criterion.  It counts once for a control, and once for its framework (control null).
 CREATE VIEW kube_reports_internal.control_criterion AS
 	SELECT DISTINCT f.framework, c.control, k.id AS criterion, k.source, k.policy, k.rule, k.severity
 	FROM kube_reports.framework_control f
@@ -390,8 +390,8 @@ CREATE VIEW kube_reports.control_counts WITH (security_barrier) AS
 COMMENT ON VIEW kube_reports.control_counts
 	IS 'counts by status for the controls of frameworks: which clusters and resources have checks for a control';
 
--- The owner of a remediation is the result of its check.  If a check has several remediations, their names are the
--- check's name and a number.
+-- The result of a check is the owner of its remediations.  If a check has several remediations, each has the name of
+-- the check and a number.
 CREATE VIEW kube_reports.remediable_failures WITH (security_barrier) AS
 	SELECT c.uid AS cluster, c.name AS cluster_name, r.namespace, g.name AS check_result, k.policy AS scan,
 		k.category AS suite, k.rule, k.severity,

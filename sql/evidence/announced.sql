@@ -2,7 +2,7 @@
 --	  Metadata of evidence whose files the senders keep.
 --
 -- api_forward_batch() calls these functions for what = evidence.  Such a row has the provider sender and no place: no
--- server of evidence reads or removes anything at a URI that a sender has given.
+-- server of evidence reads or removes a file at a URI that a sender has given.
 
 CREATE FUNCTION kube_reports_internal.check_evidence(document jsonb) RETURNS kube_reports_internal.refusal[]
 LANGUAGE sql IMMUTABLE
@@ -48,7 +48,7 @@ AS $$
 	FROM wrong w
 $$;
 COMMENT ON FUNCTION kube_reports_internal.check_evidence(jsonb)
-	IS 'everything that is wrong in a batch of metadata of evidence';
+	IS 'all errors in a batch of metadata of evidence';
 
 CREATE FUNCTION kube_reports_internal.forward_evidence(cluster_id integer, cluster uuid, document jsonb,
 	OUT code integer, OUT reply bytea, OUT refusals kube_reports_internal.refusal[])
@@ -104,6 +104,6 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.forward_evidence(integer, uuid, jsonb)
-	IS 'stores metadata of files that a sender keeps, which check_evidence() has passed, and rotates their scans. '
-		'accepted: files of the batch; changed: those that are new or differ; removed: files of old runs, whose '
-		'metadata went. refusals: files that are stored here. Raises KR400 and 55P03';
+	IS 'stores metadata of files that a sender keeps, after check_evidence() found no error, and rotates the scans of '
+		'these files. accepted: files of the batch; changed: files that are new or differ; removed: files of old '
+		'runs, whose metadata were deleted. refusals: files that are stored in this database. Raises KR400 and 55P03';

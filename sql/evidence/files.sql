@@ -1,9 +1,9 @@
 -- files.sql
 --	  Files of evidence: received, announced, found, rotated, removed.
 --
--- kube-reports-evidence calls the functions api_evidence_*.  A file is announced (shown in the view) in one
--- transaction, when the whole file is stored: until then only evidence_body has a row for it.  Each file has a key of
--- its own, so that two uploads of one name never write to the same file.
+-- kube-reports-evidence calls the functions api_evidence_*.  When a whole file is stored, one transaction announces it:
+-- the view shows the file from then on.  Until then only evidence_body has a row for it.  Each file has a key of its
+-- own, so that two uploads of one name never write to the same file.
 --
 -- Locks: the store, then the rows of the cluster's senders, as in forward/ingest.sql: one file of a cluster is
 -- announced at a time.
@@ -45,7 +45,8 @@ AS $$
 	SELECT EXISTS (SELECT FROM kube_reports_internal.lane l WHERE l.cluster_id = evidence_held.cluster_id AND l.held)
 $$;
 COMMENT ON FUNCTION kube_reports_internal.evidence_held(integer)
-	IS 'whether writes of a cluster are held: then another database may announce its files, and none is removed here';
+	IS 'whether writes of a cluster are held. Then another database may announce the files of the cluster, and no '
+		'file is removed';
 
 CREATE FUNCTION kube_reports_internal.evidence_room(cluster_id integer) RETURNS bigint
 LANGUAGE sql STABLE
@@ -58,8 +59,8 @@ AS $$
 			WHERE b.cluster_id = evidence_room.cluster_id), 0)::bigint
 $$;
 COMMENT ON FUNCTION kube_reports_internal.evidence_room(integer)
-	IS 'bytes that a cluster may still store, as evidence_bytes says; negative: it has more. Files that senders keep '
-		'do not count';
+	IS 'the number of bytes that a cluster may still store, by the setting evidence_bytes; negative if it has more. '
+		'Files that senders keep do not count';
 
 CREATE FUNCTION kube_reports_internal.api_evidence_begin(kind text, credential text, scan text, index integer,
 	name text, encoding text, place text, bytes bigint, lifetime integer,
@@ -119,9 +120,9 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_evidence_begin(text, text, text, integer, text, text, text, bigint,
 	integer, kube_reports_internal.caller)
-	IS 'begins an upload for the sender that proved a credential, and gives the key of the file. scan null: the name '
-		'of the sender; index null: api_evidence_commit() chooses it; bytes: the announced size, or 0; lifetime: '
-		'seconds after which a file that was not announced is removed. code: 200, or that of a refusal with a '
+	IS 'begins an upload for the sender that proved a credential, and returns the key of the file. scan null: the '
+		'name of the sender; index null: api_evidence_commit() chooses it; bytes: the announced size, or 0; lifetime: '
+		'seconds after which a file that was not announced is removed. code: 200, or the code of a refusal, with a '
 		'message. Raises 42501';
 
 CREATE FUNCTION kube_reports_internal.evidence_index(cluster_id integer, scan text, name text, sha256 bytea)
@@ -136,8 +137,8 @@ AS $$
 			GROUP BY f.index ORDER BY f.index DESC LIMIT 1), 0)
 $$;
 COMMENT ON FUNCTION kube_reports_internal.evidence_index(integer, text, text, bytea)
-	IS 'the index of a file that came without one: the highest of the scan, or the next one when the highest has '
-		'another file of that name, because a run of a scan sends each name once';
+	IS 'the index of a file that was sent without one: the highest index of the scan; the next index if the highest '
+		'one has another file of that name, because a run of a scan sends each name once';
 
 CREATE FUNCTION kube_reports_internal.rotate_evidence(cluster_id integer, scan text) RETURNS bigint
 LANGUAGE sql VOLATILE
@@ -162,9 +163,9 @@ AS $$
 	SELECT count(*) FROM gone
 $$;
 COMMENT ON FUNCTION kube_reports_internal.rotate_evidence(integer, text)
-	IS 'keeps the newest indexes of a scan, by the time of their newest file, as many as evidence_rotation says (0: '
-		'all), and marks the files of the others that are stored here for removal. Returns the number of files that '
-		'are no longer announced';
+	IS 'keeps as many indexes of a scan as the setting evidence_rotation says (0: all): those with the newest files. '
+		'Marks the stored files of all other indexes for removal. Returns the number of files that are no longer '
+		'announced';
 
 CREATE FUNCTION kube_reports_internal.api_evidence_commit(kind text, credential text, id uuid, scan text,
 	index integer, name text, encoding text, provider text, sha256 text, bytes bigint,
@@ -226,7 +227,7 @@ BEGIN
 		received.key := former.key;
 		PERFORM kube_reports_internal.rotate_evidence(known.cluster_id, api_evidence_commit.scan);
 	END IF;
-	-- What is not announced: the former file of this name, or this one.
+	-- The file to remove: the former file of this name, or this file if it is not announced.
 	INSERT INTO kube_reports_internal.evidence_body (id, cluster_id, place, key, bytes, remove_after)
 		SELECT received.id, known.cluster_id, received.place, received.key, 0, now() WHERE received.id IS NOT NULL;
 	IF code < 300 THEN
@@ -236,9 +237,9 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_evidence_commit(text, text, uuid, text, integer, text, text, text, text,
 	bigint, kube_reports_internal.caller)
-	IS 'announces a stored file, by the id and the scan of api_evidence_begin(); it replaces an earlier file of its '
-		'name. Then rotates the scan. code: 201; 200 when the same file was there already; or that of a refusal with a '
-		'message. Raises 42501';
+	IS 'announces a stored file, by the id and the scan of api_evidence_begin(); the file replaces an earlier file of '
+		'its name. Then rotates the scan. code: 201; 200 if the same file was announced before; or the code of a '
+		'refusal, with a message. Raises 42501';
 
 CREATE FUNCTION kube_reports_internal.api_evidence_find(kind text, credential text, cluster uuid, scan text,
 	index integer, name text, caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
@@ -262,8 +263,8 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_evidence_find(text, text, uuid, text, integer, text,
 	kube_reports_internal.caller)
-	IS 'a file of the cluster of a credential. code 404: there is no such file, or cluster is another one; 401: the '
-		'credential is unknown. Raises 42501';
+	IS 'a file of the cluster of a credential. code 404: there is no such file, or the argument cluster is another '
+		'cluster; 401: the credential is unknown. Raises 42501';
 
 CREATE FUNCTION kube_reports_internal.api_evidence_removals(place text,
 	caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller())
@@ -301,8 +302,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_evidence_removals(text, kube_reports_internal.caller)
-	IS 'the keys of files at a place that are to be removed, at most 1000. Files older than evidence_retention are no '
-		'longer announced, and are among them. Raises 42501';
+	IS 'the keys of files to remove at a place, at most 1000. Files older than evidence_retention are among them and '
+		'are no longer announced. Raises 42501';
 
 CREATE FUNCTION kube_reports_internal.api_evidence_removed(place text, ids uuid[],
 	caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller()) RETURNS void
@@ -315,7 +316,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_evidence_removed(text, uuid[], kube_reports_internal.caller)
-	IS 'forgets files that are removed from a place. Raises 42501';
+	IS 'deletes the rows of files that were removed from a place. Raises 42501';
 
 CREATE FUNCTION kube_reports_internal.leave_evidence(cluster_id integer) RETURNS bigint
 LANGUAGE sql VOLATILE
@@ -335,5 +336,5 @@ AS $$
 	SELECT count(*) FROM gone
 $$;
 COMMENT ON FUNCTION kube_reports_internal.leave_evidence(integer)
-	IS 'gives up the files of a cluster that is being removed, at most 1000, and returns their number. While writes of '
-		'the cluster are held, the files stay in the store: another database announces them';
+	IS 'gives up the files of a cluster that is being removed, at most 1000, and returns their number. While writes '
+		'of the cluster are held, its files are not removed: another database announces them';

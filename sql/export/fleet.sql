@@ -1,13 +1,12 @@
 -- fleet.sql
 --	  Answers about many clusters for the proxy: /v1/fleet/...
 --
--- A proxy serves one cluster, and its role is bound to that cluster.  About
--- other clusters it tells what its role may read as a reader, of whole
--- clusters: whoever grants it that (grant_clusters(), grant_reader()) makes it
--- the place where a fleet is looked at.
+-- A proxy serves one cluster, and its role is bound to that cluster.  About other clusters, the proxy answers with the
+-- data that its role may read as a reader of whole clusters.  An administrator who grants the role this right
+-- (grant_clusters(), grant_reader()) makes the proxy a place from which a fleet can be queried.
 --
--- Lines have a place, by which they are sorted.  A piece begins behind the
--- place of the last line before.
+-- Each line has a place, and lines are sorted by place.  A piece begins behind the place of the last line of the piece
+-- before.
 
 CREATE FUNCTION kube_reports_internal.fleet_scope(served integer, caller kube_reports_internal.caller)
 	RETURNS integer[]
@@ -23,7 +22,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.fleet_scope(integer, kube_reports_internal.caller)
-	IS 'the clusters about which a proxy answers: the one that it serves, and those that its role reads whole';
+	IS 'the clusters about which a proxy answers: the cluster that it serves, and the clusters that its role reads '
+		'whole';
 
 CREATE FUNCTION kube_reports_internal.fleet_columns(what text) RETURNS text[]
 LANGUAGE sql IMMUTABLE
@@ -55,7 +55,7 @@ EXCEPTION WHEN data_exception THEN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.fleet_day(jsonb, text, date)
-	IS 'a day of a filter, or another one. Raises 22023';
+	IS 'the day in a member of a filter, or the default day. Raises 22023';
 
 CREATE FUNCTION kube_reports_internal.fleet_cluster(filter jsonb, member text, clusters uuid[]) RETURNS uuid
 LANGUAGE plpgsql STABLE
@@ -88,11 +88,11 @@ BEGIN ATOMIC
 			ELSE '{}' END, 'the filter has', 'docs/fleet.md lists the parameters.');
 END;
 COMMENT ON FUNCTION kube_reports_internal.checked_fleet_filter(text, jsonb)
-	IS 'the filter of an answer about a fleet, checked. Raises 22023 for members that it does not have';
+	IS 'the filter of an answer about a fleet, checked. Raises 22023 for unknown members';
 
--- These run as the owner, so that the views show every cluster; clusters says which ones are told about.
--- Thousands of new criteria are one to the planner until upkeep has analyzed them.  With a filter on the criterion it
--- would then read all counts again for each criterion: so it must hash them.
+-- These functions run as the owner, so the views show every cluster; the argument clusters limits the rows. Until
+-- upkeep has analyzed new criteria, the planner expects one criterion where there are thousands.  With a filter on the
+-- criterion it would then read all counts again for each criterion; so it must use a hash table.
 CREATE FUNCTION kube_reports_internal.fleet_rule_lines(what text, clusters uuid[], filter jsonb)
 	RETURNS TABLE (place text[], line json)
 LANGUAGE plpgsql STABLE
@@ -131,8 +131,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.fleet_rule_lines(text, uuid[], jsonb)
-	IS 'the lines of an answer about the policies and rules of some clusters, in no order, with the place of each. '
-		'Raises 22023 for a wrong filter and for other lines than those of fleet/matrix and fleet/drift';
+	IS 'the lines of an answer about the policies and rules of some clusters, in no order, with the place of each '
+		'line. Raises 22023 for a wrong filter, and for an answer other than fleet/matrix and fleet/drift';
 
 CREATE FUNCTION kube_reports_internal.fleet_lines(what text, clusters uuid[], filter jsonb)
 	RETURNS TABLE (place text[], line json)
@@ -189,8 +189,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.fleet_lines(text, uuid[], jsonb)
-	IS 'the lines of an answer about some clusters, in no order, with the place of each. Raises 22023 for a wrong '
-		'filter';
+	IS 'the lines of an answer about some clusters, in no order, with the place of each line. Raises 22023 for a '
+		'wrong filter';
 
 CREATE FUNCTION kube_reports_internal.fleet_body(format text, first boolean, last boolean, lines json[], columns text[])
 	RETURNS bytea
@@ -204,8 +204,8 @@ BEGIN ATOMIC
 		ELSE kube_reports_internal.export_body(format, first, lines, json_object(columns, columns)) END;
 END;
 COMMENT ON FUNCTION kube_reports_internal.fleet_body(text, boolean, boolean, json[], text[])
-	IS 'lines in a format: csv, jsonl, or json, one document with the array items. first and last: of the pieces; '
-		'only the last piece of several may have no line';
+	IS 'lines in a format: csv, jsonl, or json, which is one document with the array items. first and last: whether '
+		'the lines are the first or the last piece; if there are several pieces, only the last one may be empty';
 
 CREATE FUNCTION kube_reports_internal.fleet_piece(served integer, caller kube_reports_internal.caller, what text,
 	filter jsonb, format text, INOUT "cursor" text, OUT body bytea)

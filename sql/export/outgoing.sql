@@ -1,15 +1,12 @@
 -- outgoing.sql
 --	  Delivery of new failures to webhooks.
 --
--- A batch is taken from the history between a target's place and the horizon.
--- When the target has acknowledged the batch, a separate transaction moves the
--- place: unacknowledged batches are sent again.  A sender keeps neither a
--- connection nor a lock while it waits for the target: it locks the target's
--- row, skipping locked rows, stores its hold on the target and when the hold
--- ends at the latest, and commits.  So one sender at a time serves a target,
--- and another takes over if the sender is gone.  Each batch has a holder of its
--- own: if the target's place is moved, or the target is removed and added
--- again, the outcome of the old batch is ignored.
+-- A batch of events is read from history, between the place of a target and the horizon.  When the target has
+-- acknowledged the batch, a separate transaction moves the place; so batches without an acknowledgement are sent again.
+-- A sender keeps neither a connection nor a lock while it waits for the target: it locks the row of the target
+-- (skipping locked rows), stores itself as the holder with a time limit, and commits.  So one sender at a time serves a
+-- target, and another sender takes over if the first one is gone.  Each batch has a holder of its own: if the place of
+-- the target is moved, or the target is removed and added again, the outcome of the old batch is ignored.
 
 ---- targets ----
 
@@ -164,7 +161,8 @@ LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	-- Limits the stored size of messages and properties: a batch ends after the first event that exceeds the limit.
+	-- A limit of the stored bytes of messages and properties: a batch ends after the first event that exceeds the
+	-- limit.
 	max_bytes CONSTANT integer := 1048576;
 	step		record := kube_reports_internal.next_events(wanted, version, key, horizon, greatest(500, batch_size));
 BEGIN
@@ -193,7 +191,7 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.webhook_events(kube_reports_internal.event_filter, integer,
 	bigint, bigint, bigint)
 	IS 'at most batch_size of the next events behind a place, in the form in which they are sent, and the place up to '
-		'which no other event matches; more: there may be others';
+		'which no other event matches. more: whether there may be further events';
 
 CREATE FUNCTION kube_reports_internal.api_webhook_next(cluster uuid, left_out text[] DEFAULT '{}',
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
@@ -205,9 +203,9 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
-	-- Added to the target's timeout: time to store the outcome.
+	-- Time to store the outcome, added to the timeout of the target.
 	margin CONSTANT interval := '5 seconds';
-	-- The time limit if little of history matches.  The next call continues.
+	-- The time limit of one call if few events match.  The next call continues.
 	look_until CONSTANT timestamptz := clock_timestamp() + interval '0.5 seconds';
 	served		record;
 	candidate	text;
@@ -280,10 +278,10 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_webhook_next(uuid, text[], kube_reports_internal.caller)
-	IS 'a batch of new failures to be sent now, if there is any, to none of the targets in left_out, which the sender '
-		'leaves to others: its target is then the holder''s, which is another one for each batch, until '
-		'api_webhook_done(), or until the target''s time and five seconds are over. version and key: the place behind '
-		'it';
+	IS 'a batch of new failures to send now, if there is any, for a target that is not in left_out (targets that the '
+		'sender leaves to other senders). holder: a new value for each batch; the target belongs to this holder until '
+		'api_webhook_done(), or until its timeout and five seconds are over. version and key: the place behind the '
+		'batch';
 
 CREATE FUNCTION kube_reports_internal.api_webhook_done(cluster uuid, name text, holder text, version bigint, key bigint,
 	events integer, error text,
@@ -305,7 +303,7 @@ BEGIN
 					held_until = '-infinity'
 			WHERE p.cluster_id = served AND p.name = api_webhook_done.name AND p.holder = api_webhook_done.holder;
 	ELSIF not_sent THEN
-		-- Only this sender could not send, so the others need not wait.
+		-- The failure is this sender's, so other senders need not wait.
 		UPDATE kube_reports_internal.webhook_progress p
 			SET failures = p.failures + 1, failed_at = clock_timestamp(), error =
 				left(api_webhook_done.error, 500), holder = NULL, held_until = '-infinity'
@@ -324,8 +322,9 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_webhook_done(uuid, text, text, bigint, bigint, integer, text, boolean,
 	kube_reports_internal.caller)
-	IS 'notes the outcome of a batch. error null: it was acknowledged; not_sent: the sender could not send it, and '
-		'others may try at once. False when the holder has lost the target: then nothing is noted';
+	IS 'stores the outcome of a batch. error null: the target acknowledged it; not_sent: the sender could not send '
+		'it, and other senders may try at once. Returns false, and stores nothing, if the target no longer belongs to '
+		'the holder';
 
 CREATE FUNCTION kube_reports_internal.api_webhooks(cluster uuid,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
@@ -341,5 +340,5 @@ AS $$
 	LIMIT 64
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_webhooks(uuid, kube_reports_internal.caller)
-	IS 'targets of a cluster for metrics: how old the oldest event is that was not acknowledged, and how many '
-		'attempts have failed since';
+	IS 'the targets of a cluster, for metrics: the age of the oldest event that the target has not acknowledged, and '
+		'the number of failed attempts since';

@@ -1,7 +1,7 @@
 -- results.sql
 --	  Export of results and history: by COPY, and by the proxy.
 --
--- Both ways give the same bytes: columns are texts, numbers and JSON that no
+-- The function for SQL and the function for proxies return the same bytes: columns are texts, numbers and JSON that no
 -- setting of a session changes, and times are in UTC.
 --
 -- An event is a row of history.  Its id, version and key, is its place in
@@ -83,8 +83,8 @@ BEGIN ATOMIC
 	FROM json_each_text(line) WITH ORDINALITY e(key, value, ordinality);
 END;
 COMMENT ON FUNCTION kube_reports_internal.csv_line(json)
-	IS 'the members of an object as COPY writes a row of them in CSV: quoted where needed, nothing for null, a pair '
-		'of quotes for an empty text';
+	IS 'the members of an object as a line of CSV, as COPY writes a row: quoted where needed, null as nothing, an '
+		'empty text as a pair of quotes';
 
 ---- places in history ----
 
@@ -107,12 +107,13 @@ BEGIN
 	key := ('x' || split_part(id, '-', 2))::bit(64)::bigint;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.event_place(text) IS 'version and key of an event''s id. Raises 22023';
+COMMENT ON FUNCTION kube_reports_internal.event_place(text)
+	IS 'the version and the key in the id of an event. Raises 22023';
 
 -- A writer draws a version while it holds the lock of the lane or of the store, and holds that lock until the version
 -- is visible.  So the function first reads the newest version drawn, then the locks held, then the visible versions.  A
--- version drawn before the first step is visible in the third, unless the second step saw its writer's lock.  In a
--- locked lane, everything is visible up to the lane's newest visible version.  In a lane that is seldom written to,
+-- version drawn before the first step is visible in the third step, unless the second step saw the lock of its writer.
+-- In a locked lane, everything is visible up to the newest visible version of the lane.  In a lane with few writes,
 -- that version may be old.  So the function looks at such lanes again: most writers end in a moment.
 CREATE FUNCTION kube_reports_internal.event_horizon(cluster_ids integer[]) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
@@ -158,8 +159,8 @@ COMMENT ON FUNCTION kube_reports_internal.event_horizon(integer[])
 	IS 'a version up to which no further event can appear in the history of some clusters, except for results that '
 		'have disappeared and settle. Raises 0A000 on a standby and in transactions that are not READ COMMITTED';
 
--- Events of disappeared results wait for settles_at, and later events wait with them: no id may appear before ids that
--- have already been returned.
+-- An event of a result that disappeared waits until settles_at, and later events wait with it: no id may appear before
+-- an id that was already returned.
 CREATE FUNCTION kube_reports_internal.settled_horizon(cluster_ids integer[]) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -198,8 +199,9 @@ CREATE TYPE kube_reports_internal.event_filter AS (
 	scope_namespace_clusters integer[],
 	scope_namespaces text[]
 );
-COMMENT ON TYPE kube_reports_internal.event_filter IS 'a filter of events, checked; nulls: no matter, but clusters '
-		'are named; new_only: the old status is none of statuses, which are named then';
+COMMENT ON TYPE kube_reports_internal.event_filter
+	IS 'a filter of events, checked. Null: no condition; only clusters is never null. new_only: the old status is '
+		'none of statuses, which is not null then';
 
 -- Times are read independently of the session's settings.
 CREATE FUNCTION kube_reports_internal.read_event_filter(filter jsonb) RETURNS kube_reports_internal.event_filter
@@ -318,9 +320,9 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.next_events(kube_reports_internal.event_filter, bigint,
 	bigint, bigint, integer)
-	IS 'events behind a place, up to a horizon, in order, with the origins of their results: those that match among '
-		'the next max_rows of history; last_version and last_key: the last one that was looked at (null: there was '
-		'none); more: there may be others';
+	IS 'events behind a place, up to a horizon, in order, with the origins of their results: the events that match '
+		'among the next max_rows rows of history. last_version and last_key: the last row that was read (null: no '
+		'row); more: whether there may be further events';
 
 -- The cursor is the horizon and the place of the last row that was read.
 CREATE FUNCTION kube_reports_internal.event_step(wanted kube_reports_internal.event_filter, after text,
@@ -355,7 +357,7 @@ COMMENT ON FUNCTION kube_reports_internal.event_step(kube_reports_internal.event
 
 ---- the next results ----
 
--- A step ends early if messages and properties are large: after the first result with which their stored size exceeds
+-- A step ends early if messages and properties are large: after the first result with which their stored bytes exceed
 -- max_bytes.
 CREATE FUNCTION kube_reports_internal.result_step(wanted kube_reports_internal.result_filter,
 	max_rows integer, INOUT "cursor" text,
@@ -383,7 +385,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.result_step(kube_reports_internal.result_filter, integer, text)
-	IS 'the next results that match a filter that has been read, step by step: call again with the cursor until it is '
+	IS 'the next results that match a filter of read_filter(), step by step: call again with the cursor until it is '
 		'null';
 
 ---- for readers ----
@@ -484,8 +486,8 @@ END;
 COMMENT ON FUNCTION kube_reports_internal.export_body(text, boolean, json[], json)
 	IS 'lines in a format (csv or jsonl); header: an object with the members of a line, for the first line of CSV';
 
--- The request contains one cluster, the proxy's, and the namespace that its client was authorized for, if the
--- authorization was for a single one.
+-- The request contains one cluster: the cluster of the proxy.  It also contains the namespace for which the client was
+-- authorized, if it was authorized for a single namespace only.
 CREATE FUNCTION kube_reports_internal.api_export(cluster uuid, request text, "cursor" text,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
 		OUT code integer, OUT content_type text, OUT retry_after integer, OUT warnings text[],

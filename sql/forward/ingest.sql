@@ -12,7 +12,7 @@
 
 ---- labels of clusters ----
 
--- Both spellings of the first proposals are accepted.
+-- Senders may use either spelling, because the first proposals of the format used both.
 CREATE FUNCTION kube_reports_internal.forward_label(key text) RETURNS text
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
@@ -48,7 +48,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.check_metadata(jsonb, text)
-	IS 'the errors in extraMetadata; foreign_name: the name in it, if that is the name of another cluster';
+	IS 'the errors in extraMetadata; foreign_name: the name in extraMetadata, if it is the name of another cluster';
 
 CREATE FUNCTION kube_reports_internal.merge_metadata(cluster_id integer, metadata jsonb) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -57,7 +57,7 @@ AS $$
 DECLARE
 	added		jsonb := (SELECT coalesce(jsonb_object_agg(kube_reports_internal.forward_label(m.key), m.value), '{}')
 		FROM jsonb_each(CASE jsonb_typeof(metadata) WHEN 'object' THEN metadata ELSE '{}' END) m);
-	-- Not the name of another cluster, for which pages would then show this one.
+	-- The name must not be the name of another cluster: pages would show this cluster under that name.
 	free_name	text := (SELECT added->>'clusterName' WHERE NOT EXISTS (SELECT FROM kube_reports.cluster c
 		WHERE lower(c.name) = lower(added->>'clusterName')));
 BEGIN
@@ -71,13 +71,13 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.merge_metadata(integer, jsonb)
-	IS 'adds the members of extraMetadata to those of a cluster, of which there are at most 256 (beyond that, the new '
-		'ones replace the others); a cluster without a name gets that of clusterName, unless another cluster has it. '
-		'Locks the row only when something changes';
+	IS 'adds the members of extraMetadata to the members of a cluster, at most 256 in all; if there would be more, '
+		'the new members replace the stored ones. A cluster without a name gets clusterName, unless another cluster '
+		'has this name. Locks the row only if something changes';
 
 ---- objects ----
 
--- Values of type json keep every number and the order of keys as they were sent.
+-- Values of type json keep every number and the order of keys as the sender wrote them.
 CREATE FUNCTION kube_reports_internal.check_objects(document json) RETURNS kube_reports_internal.refusal[]
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
@@ -123,7 +123,7 @@ AS $$
 	FROM wrong w
 $$;
 COMMENT ON FUNCTION kube_reports_internal.check_objects(json)
-	IS 'the errors in a batch of objects, except those that the schemas of the types find';
+	IS 'the errors in a batch of objects, except the errors that the schemas of the types find';
 
 CREATE FUNCTION kube_reports_internal.forward_objects(sender text, cluster_id integer, cluster uuid, document json,
 	OUT code integer, OUT reply bytea, OUT refusals kube_reports_internal.refusal[])
@@ -188,7 +188,7 @@ BEGIN
 			END IF;
 			changed := changed + found;
 		END LOOP;
-		-- A sender whose stream is forgotten begins another one, and compares everything.
+		-- If the stream of a sender was deleted here, the sender begins another stream and compares all its objects.
 		IF known_seq = 0 THEN
 			DELETE FROM kube_reports_internal.forward_stream s
 				WHERE s.cluster_id = forward_objects.cluster_id AND s.stream IN (
@@ -208,8 +208,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.forward_objects(text, integer, uuid, json)
-	IS 'stores a batch of objects, which check_objects() has passed; refusals: those that their schemas refuse, which '
-		'the caller undoes together with the rest';
+	IS 'stores a batch of objects, after check_objects() found no error. refusals: objects that their schemas refuse; '
+		'then the caller rolls back the whole batch';
 
 ---- comparing ----
 
@@ -280,8 +280,8 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.forward_sync(integer, jsonb)
 	IS 'compares a list of a sender with the stored objects. wanted: the places in the list of objects that are not '
-		'stored in that version; surplus: stored objects in the range of keys that are not in the list, without '
-		'reports of scans';
+		'stored in that version; surplus: stored objects in the range of keys that are not in the list. Reports of '
+		'scans are left out';
 
 ---- the request ----
 
@@ -321,7 +321,7 @@ BEGIN
 			ARRAY[ROW('', SQLERRM)::kube_reports_internal.refusal]);
 		RETURN;
 	END;
-	-- First, because the checks below look at each item.
+	-- This check comes first, because the checks below read each item.
 	IF EXISTS (SELECT FROM unnest(ARRAY[parsed->'results', parsed->'remediations', parsed->'items',
 				parsed->'evidence']) p(part)
 			WHERE CASE jsonb_typeof(p.part) WHEN 'array' THEN jsonb_array_length(p.part) > 5000 END) THEN
@@ -333,7 +333,7 @@ BEGIN
 		refusals := ARRAY[ROW('', 'must be an object')::kube_reports_internal.refusal];
 	ELSE
 		refusals := CASE what WHEN 'results' THEN kube_reports_internal.check_results(parsed)
-			-- They have no number.
+			-- Results that come alone have no number.
 			WHEN 'result' THEN kube_reports_internal.check_results(parsed || '{"seq": 1}')
 			WHEN 'objects' THEN kube_reports_internal.check_objects(exact)
 			WHEN 'evidence' THEN kube_reports_internal.check_evidence(parsed)
@@ -395,9 +395,9 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_forward_batch(uuid, text, text, text, bytea,
 	kube_reports_internal.caller)
-	IS 'a request of a sender with a proved credential. what: results, result, objects, evidence or sync; kind of the '
-		'credential: token or certificate. Stores the whole batch for the cluster of the credential, or nothing; see '
-		'docs/forwarding.md';
+	IS 'handles a request of a sender with a proved credential, for the cluster of the credential. what: results, '
+		'result, objects, evidence or sync; kind, the kind of the credential: token or certificate. Stores the whole '
+		'batch or nothing; see docs/forwarding.md';
 
 CREATE PROCEDURE kube_reports_internal.api_forward(cluster uuid, what text, kind text, credential text, document bytea,
 		INOUT code integer, INOUT content_type text, INOUT retry_after integer, INOUT warnings text[],

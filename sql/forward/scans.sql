@@ -12,14 +12,15 @@ BEGIN ATOMIC
 		::bit(64)::bigint;
 END;
 COMMENT ON FUNCTION kube_reports_internal.result_key(text, text, text)
-	IS 'the key that identifies a result of a scan; the same in every run';
+	IS 'the key that identifies a result of a scan; it is the same in every run';
 
 CREATE FUNCTION kube_reports_internal.rule_group(rule text) RETURNS text
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
 	SELECT lpad(to_hex(get_byte(sha256(convert_to(rule, 'UTF8')), 0) % 32), 2, '0');
 END;
-COMMENT ON FUNCTION kube_reports_internal.rule_group(text) IS 'which of the 32 reports of a subject has a rule';
+COMMENT ON FUNCTION kube_reports_internal.rule_group(text)
+	IS 'the number of the report, of the 32 reports of a subject, that has the results of a rule';
 
 CREATE FUNCTION kube_reports_internal.scan_report_name(scan text, subject text, kind text, rule text) RETURNS text
 LANGUAGE sql IMMUTABLE
@@ -37,7 +38,7 @@ BEGIN ATOMIC
 	SELECT 'forward.kube-reports.io/scan=' || scan;
 END;
 COMMENT ON FUNCTION kube_reports_internal.scan_label(text)
-	IS 'the search term of the label that all reports of a scan have';
+	IS 'the search term of the label of all reports of a scan';
 
 CREATE FUNCTION kube_reports_internal.check_results(document jsonb) RETURNS kube_reports_internal.refusal[]
 LANGUAGE sql IMMUTABLE
@@ -102,7 +103,7 @@ AS $$
 		ORDER BY w.part, w.n, w.place), '{}')
 	FROM wrong w
 $$;
-COMMENT ON FUNCTION kube_reports_internal.check_results(jsonb) IS 'everything that is wrong in a batch of results';
+COMMENT ON FUNCTION kube_reports_internal.check_results(jsonb) IS 'all errors in a batch of results';
 
 CREATE FUNCTION kube_reports_internal.scan_time(document jsonb) RETURNS timestamptz
 LANGUAGE plpgsql STABLE
@@ -115,10 +116,11 @@ EXCEPTION WHEN data_exception THEN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.scan_time(jsonb)
-	IS 'when a scan ended, or began, not in the future; null when its times are none';
+	IS 'the time at which a scan ended, or else began, but not a time in the future; null if the scan has no valid '
+		'time';
 
--- A document becomes the words of ComplianceCheckResults, so that results of a cluster whose API is served and those of
--- a cluster that forwards are the same in views: see results/mappings.sql.
+-- A document gets the words of ComplianceCheckResults.  So views show forwarded results like the results of a cluster
+-- whose reports are served through the API: see results/mappings.sql.
 CREATE FUNCTION kube_reports_internal.scan_result(document jsonb, value jsonb, seconds bigint) RETURNS jsonb
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
@@ -137,7 +139,7 @@ BEGIN ATOMIC
 END;
 
 COMMENT ON FUNCTION kube_reports_internal.scan_result(jsonb, jsonb, bigint)
-	IS 'a forwarded result as one of a report; seconds: when it was found';
+	IS 'a forwarded result in the form of a result of a report; seconds: the time at which it was found';
 
 CREATE FUNCTION kube_reports_internal.forward_store(cluster uuid, "group" text, version text, resource text,
 	source_versions text[], metadatas text[], bodies text[]) RETURNS bigint
@@ -159,8 +161,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.forward_store(uuid, text, text, text, text[], text[], text[])
-	IS 'stores objects of one type as they are, and makes results follow; how many have changed. Raises KR400 when '
-		'one is refused';
+	IS 'stores objects of one type without changes, and derives their results. Returns the number of objects that '
+		'changed. Raises KR400 if one is refused';
 
 CREATE FUNCTION kube_reports_internal.forward_delete(cluster uuid, "group" text, version text, resource text,
 	namespaces text[], names text[], uids text[]) RETURNS bigint
@@ -205,7 +207,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.forward_delete(uuid, text, text, text, text[], text[], text[])
-	IS 'deletes objects of one type, each if it has that uid (null: any), and makes results follow; how many';
+	IS 'deletes objects of one type, each only if it has the given uid (null: any uid), and updates results. Returns '
+		'their number';
 
 CREATE FUNCTION kube_reports_internal.prune_scan(cluster uuid, cluster_id integer, type_id integer, scan text,
 	source_version text, seen bigint[]) RETURNS bigint
@@ -258,9 +261,10 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.prune_scan(uuid, integer, integer, text, text, bigint[])
-	IS 'removes the results of a scan that are not among those seen; how many';
+	IS 'removes the results of a scan whose keys are not in seen; returns their number';
 
--- A sender invents names of scans.  A scan that has reports keeps its row, by which forward_sync() knows them.
+-- A sender chooses the names of scans.  A scan that has reports keeps its row, by which forward_sync() recognizes these
+-- reports.
 CREATE FUNCTION kube_reports_internal.allow_scan(cluster_id integer, type_id integer, scan text) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -289,8 +293,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.allow_scan(integer, integer, text)
-	IS 'makes room for one more scan of a cluster: forgets finished ones that have no reports any more. Raises KR400 '
-		'when there are too many';
+	IS 'makes room for one more scan of a cluster: deletes the rows of finished scans that have no reports. Raises '
+		'KR400 if there are too many scans';
 
 CREATE FUNCTION kube_reports_internal.store_results(cluster_id integer, cluster uuid, type_id integer, document jsonb,
 	source_version text) RETURNS bigint
@@ -343,7 +347,7 @@ BEGIN
 	), merged AS MATERIALIZED (
 		SELECT coalesce(g.name, o.name) AS name, g.subject, g.kind, coalesce(g.rule, o.result->>'rule') AS rule,
 			o.result AS before,
-			-- A new result keeps what is known of remediations until they come as well.
+			-- A new result keeps the known states of remediations until the batch of remediations comes.
 			CASE WHEN f.states IS NULL AND k.kept IS NULL THEN coalesce(g.result, o.result)
 				ELSE jsonb_set(coalesce(g.result, o.result), '{properties}',
 					coalesce(coalesce(g.result, o.result)->'properties', '{}') || coalesce(k.kept, '{}')
@@ -382,7 +386,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.store_results(integer, uuid, integer, jsonb, text)
-	IS 'puts the results and remediations of a batch into the reports of its scan; how many results have changed';
+	IS 'stores the results and remediations of a batch in the reports of its scan; returns the number of results that '
+		'changed';
 
 CREATE FUNCTION kube_reports_internal.forward_results(sender text, cluster_id integer, cluster uuid, document jsonb,
 	digest bytea, OUT code integer, OUT reply bytea)
@@ -476,11 +481,11 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.forward_results(text, integer, uuid, jsonb, bytea)
-	IS 'stores a batch of results of a scan, which check_results() has passed';
+	IS 'stores a batch of results of a scan, after check_results() found no error';
 
 ---- single results ----
 
--- When the first result of an assessment came.  A later assessment of the scan begins after it.
+-- The time at which the first result of an assessment came.  A later assessment of the scan begins after this time.
 CREATE FUNCTION kube_reports_internal.begin_assessment(cluster_id integer, type_id integer, scan text, run_id text)
 	RETURNS timestamptz
 LANGUAGE plpgsql VOLATILE
@@ -512,7 +517,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.begin_assessment(integer, integer, text, text)
-	IS 'when the first result of an assessment came, of whose results each comes alone; now, if this is the first';
+	IS 'the time at which the first result of an assessment came, for assessments whose results come alone; the '
+		'present time if this is the first result';
 
 CREATE FUNCTION kube_reports_internal.forward_result(cluster_id integer, cluster uuid, document jsonb)
 	RETURNS bytea
@@ -531,7 +537,8 @@ DECLARE
 	fresh		jsonb;
 	changed		bigint := 0;
 BEGIN
-	-- The time of a stored result is that of its assessment: one of an earlier assessment comes late.
+	-- The time of a stored result is the time of its assessment.  A result of an earlier assessment comes late and is
+	-- ignored.
 	SELECT coalesce(jsonb_agg(r.value ORDER BY r.position), '[]') INTO fresh
 		FROM jsonb_array_elements(document->'results') WITH ORDINALITY r(value, position)
 		WHERE NOT EXISTS (SELECT FROM kube_reports.object o, jsonb_array_elements(o.body::jsonb->'results') s(value)
@@ -553,5 +560,5 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.forward_result(integer, uuid, jsonb)
-	IS 'stores results that come alone, without a number, which check_results() has passed: a repeat has no second '
-		'effect, and one of an earlier assessment replaces none of a later one';
+	IS 'stores results that come alone, without a number, after check_results() found no error. A repeated result has '
+		'no second effect, and a result of an earlier assessment does not replace a result of a later one';

@@ -5,8 +5,7 @@
 -- alone decides for which cluster the sender writes.  Only the SHA-256 of a
 -- token is stored, so the token cannot be read here.
 --
--- The last two parts are for proxies: what a sender is told of a wrong request,
--- and whether a credential is known.
+-- The last two parts are for proxies: the answer to a sender whose request is wrong, and the check of a credential.
 
 CREATE FUNCTION kube_reports_internal.check_credential(token_sha256 text, certificate text, valid_until timestamptz)
 	RETURNS void
@@ -31,7 +30,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.check_credential(text, text, timestamptz)
-	IS 'raises 22023 unless a text can be a credential of a sender';
+	IS 'raises 22023 unless the arguments can be a credential of a sender';
 
 CREATE FUNCTION kube_reports_internal.store_credential(cluster_id integer, name text, token_sha256 text,
 	certificate text, valid_until timestamptz) RETURNS text
@@ -43,7 +42,7 @@ DECLARE
 BEGIN
 	PERFORM kube_reports_internal.check_credential(token_sha256, certificate, valid_until);
 	IF token_sha256 IS NULL AND certificate IS NULL THEN
-		-- 244 random bits; the functions of pgcrypto need not be there.
+		-- 244 random bits.  The extension pgcrypto, which also makes random bytes, may be missing.
 		token := replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', '');
 		token_sha256 := encode(sha256(convert_to(token, 'UTF8')), 'hex');
 	END IF;
@@ -60,7 +59,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.store_credential(integer, text, text, text, timestamptz)
-	IS 'adds a credential; the token when it made one';
+	IS 'adds a credential; returns the token if it made one';
 
 CREATE FUNCTION kube_reports.add_sender(cluster uuid, name text, token_sha256 text DEFAULT NULL,
 	certificate text DEFAULT NULL, valid_until timestamptz DEFAULT NULL, cluster_name text DEFAULT NULL) RETURNS text
@@ -126,7 +125,7 @@ END;
 COMMENT ON FUNCTION kube_reports.remove_sender(text)
 	IS 'revokes every credential of a sender at once; the data that it sent stay. False when there is no such sender';
 
--- Without a security barrier: readers are not granted it.
+-- Without a security barrier: grant_reader() does not grant this view.
 CREATE VIEW kube_reports.sender AS
 	SELECT c.uid AS cluster, c.name AS cluster_name, s.name, s.kind,
 		CASE s.kind WHEN 'certificate' THEN s.credential ELSE left(s.credential, 12) END AS credential,
@@ -140,7 +139,7 @@ COMMENT ON VIEW kube_reports.sender
 	IS 'credentials of senders; for a token, the first 12 digits of its SHA-256; when the sender last sent objects, '
 		'and when results of scans last came for the cluster';
 
--- The role is that of a proxy: the proxy introduces itself with the cluster that it serves.
+-- The role must be a role of proxies: a proxy first names the cluster that it serves.
 CREATE FUNCTION kube_reports.grant_ingest(role name) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -204,8 +203,8 @@ BEGIN ATOMIC
 	WHERE s.kind = $1 AND s.credential = $2 AND s.expires_at > now() AND NOT c.removing;
 END;
 COMMENT ON FUNCTION kube_reports_internal.known_sender(text, text)
-	IS 'the sender of a credential and its cluster; none: it is not known, has expired, or the cluster is being '
-		'removed';
+	IS 'the sender of a credential, and its cluster; no row if the credential is unknown or has expired, or the '
+		'cluster is being removed';
 
 CREATE FUNCTION kube_reports_internal.require_ingest(cluster uuid, caller kube_reports_internal.caller) RETURNS void
 LANGUAGE plpgsql STABLE
@@ -226,7 +225,7 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.require_ingest(uuid, kube_reports_internal.caller)
 	IS 'raises 42501 unless the caller may write for the clusters of senders';
 
--- Asked before the body of a request goes to the database.
+-- The proxy calls it before it sends the body of a request to the database.
 CREATE FUNCTION kube_reports_internal.api_forward_sender(cluster uuid, kind text, credential text,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(), OUT name text)
 LANGUAGE plpgsql STABLE SECURITY DEFINER
@@ -238,4 +237,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_forward_sender(uuid, text, text, kube_reports_internal.caller)
-	IS 'the name of the sender that has a credential; null: there is none';
+	IS 'the name of the sender that has a credential; null if there is none';
