@@ -4,8 +4,8 @@
 -- verify() reports differences, rebuild() repairs them (results/rebuild.sql).  Both find wrong counts with the same
 -- functions.
 
--- Counts are compared with the results in one snapshot.  Unfolded deltas belong to the current counts and, if they have
--- a day, to the counts of that day.
+-- Counts are compared with the results in one snapshot.  Deltas that are not folded yet are part of the current counts
+-- and, if they have a day, of the counts of that day.
 CREATE FUNCTION kube_reports_internal.wrong_counts()
 	RETURNS TABLE (cluster_id integer, namespace text, criterion bigint, kind text, status "char", native_status text,
 		expected bigint, found bigint, daily bigint)
@@ -33,8 +33,8 @@ BEGIN ATOMIC
 	HAVING sum(c.expected) <> sum(c.found) OR sum(c.expected) <> sum(c.daily);
 END;
 COMMENT ON FUNCTION kube_reports_internal.wrong_counts()
-	IS 'counts that differ from those of the results: current ones (found), and those of the last day (daily), '
-		'including unfolded changes';
+	IS 'counts that differ from the numbers of results: current counts (found) and counts of the last day (daily), '
+		'including changes that are not folded yet';
 
 -- The policy is taken from the criterion, not from the row.  verify() reports rows whose policy differs.
 CREATE FUNCTION kube_reports_internal.wrong_policies()
@@ -59,8 +59,8 @@ BEGIN ATOMIC
 	HAVING sum(c.expected) <> sum(c.found);
 END;
 COMMENT ON FUNCTION kube_reports_internal.wrong_policies()
-	IS 'counts by policy and namespace that differ from those of the results, including unfolded changes; criterion: '
-		'one of the policy''s';
+	IS 'counts by policy and namespace that differ from the numbers of results, including changes that are not folded '
+		'yet; criterion: any criterion of the policy';
 
 CREATE FUNCTION kube_reports_internal.wrong_scores()
 	RETURNS TABLE (cluster_id integer, namespace text, source text, category text, severity text, status "char",
@@ -94,8 +94,8 @@ BEGIN ATOMIC
 	HAVING sum(c.expected) <> sum(c.found);
 END;
 COMMENT ON FUNCTION kube_reports_internal.wrong_scores()
-	IS 'counts of the last days of score_daily that differ from those of the results, including unfolded changes; '
-		'status x: excluded from scores';
+	IS 'counts of the last days of score_daily that differ from the numbers of results, including changes that are '
+		'not folded yet; status x: excluded from scores';
 
 CREATE FUNCTION kube_reports_internal.history_begins() RETURNS timestamptz
 LANGUAGE sql STABLE
@@ -107,9 +107,10 @@ AS $$
 	WHERE i.inhparent = 'kube_reports_internal.report_change'::regclass
 $$;
 COMMENT ON FUNCTION kube_reports_internal.history_begins()
-	IS 'the beginning of the oldest month that history has; infinity: there is none';
+	IS 'the beginning of the oldest month of history; infinity if there is no history';
 
--- What somebody with the owner's rights has done to tables.  SECURITY DEFINER: administrators may not read all of them.
+-- Finds changes that a role with the owner's rights has made to tables.  SECURITY DEFINER: administrators may not read
+-- all of these tables.
 CREATE FUNCTION kube_reports_internal.wrong_tables() RETURNS TABLE (name text, expected jsonb, found jsonb)
 LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -125,7 +126,7 @@ AS $$
 	SELECT c.relname, '{"logged": true}', '{"logged": false}' FROM pg_class c
 		WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)
 			AND c.relkind = 'r' AND c.relpersistence = 'u'
-			-- Rows on their way, which need not outlive a crash: see tables/arriving.sql, types/engine_sql.sql.
+			-- Rows that are soon removed, and need not outlive a crash: see tables/arriving.sql, types/engine_sql.sql.
 			AND c.relname NOT IN ('arriving_row', 'arriving_subject', 'sql_answer')
 	UNION ALL
 	SELECT c.relname, jsonb_build_object('trigger', t.tgname, 'enabled', true),
@@ -213,8 +214,8 @@ BEGIN
 				WHERE (l.cluster_id, l.resource_type, p.namespace, p.name)
 					= (o.cluster_id, o.resource_type, o.namespace, o.name)));
 
-	-- A result's times stand in the row, in result_since (or the origin) and in history.  Two that agree are right: see
-	-- mend_rows().
+	-- The times of a result are stored in three places: the row, result_since (or the origin), and history.  If two of
+	-- them agree, they are right: see mend_rows().
 	RETURN QUERY
 	WITH newest AS MATERIALIZED (
 		SELECT DISTINCT ON (c.origin, c.key) c.origin, c.key, c.at, c.new_status,

@@ -1,34 +1,25 @@
 -- derive.sql
 --	  Keeps results, history and counts in step with the documents.
 --
--- Every writer (the API, DML by the owner, unregister(), sweeps) logs into
--- change and then calls record_results() in the same transaction.  The log has
--- the old documents, object has the new ones, and the C function computes the
--- difference.  The caller holds the lane's lock or the store's lock, so that no
--- other transaction changes results of the lane's reports.  Results of large
--- reports written through the API follow in later transactions
--- (result_pending).  Such a transaction locks the report's row of
--- result_pending and no lane.
+-- Every writer (the API, DML by the owner, unregister(), sweeps) logs into change and then calls record_results() in
+-- the same transaction.  The log has the old documents, object has the new ones, and the C function computes the
+-- difference.  The caller holds the lock of the lane or of the store, so that no other transaction changes results of
+-- the lane's reports.  Results of large reports that are written through the API follow in later transactions
+-- (result_pending).  Such a transaction locks the report's row of result_pending and no lane.
 --
--- Rows shared by lanes are inserted in one order to avoid deadlocks: actor,
--- detail, subject, criterion, and by id in each.  PostgreSQL runs
--- data-modifying WITH parts that the statement does not read from last to
--- first, so new_criterion stands first in each statement.  With one batch in
--- each transaction, writers that insert the same new row wait for each other,
--- but never in a circle.
+-- Rows that lanes share are inserted in one order to avoid deadlocks: actor, detail, subject, criterion, and by id in
+-- each table.  PostgreSQL runs data-modifying parts of WITH that the statement does not read from last to first, so
+-- new_criterion is the first part in each statement.  If each transaction has one batch, writers that insert the same
+-- new row wait for each other, but never in a circle.
 --
--- In the SQL variant a proxy computes the ids, and rows are shared by clusters.
--- There result_difference() computes each id again: no proxy stores a text
--- under the id of another text.  A stored subject counts only if it is the
--- cluster's own.
+-- In the SQL variant a proxy computes the ids, and clusters share rows.  So result_difference() computes each id again:
+-- no proxy can store a text under the id of another text.  A stored subject is used only if it belongs to the cluster.
 --
--- A transaction that writes a second batch may fail with 40P01.  No lock order
--- prevents that: the contents of the second batch are unknown while the first
--- batch's new rows stay locked until commit.  A common lock for all writers of
--- new rows would put the writers of all lanes into one queue, because nearly
--- each report has a new subject.  So proxies and merges retry.  A transaction
--- that begins with lock_store(), as DML does, excludes every other writer and
--- never gets 40P01.
+-- A transaction that writes a second batch may fail with 40P01.  No order of locks prevents this error: the contents of
+-- the second batch are unknown while the new rows of the first batch stay locked until commit.  A common lock for all
+-- writers of new rows would put the writers of all lanes into one queue, because nearly each report has a new subject.
+-- So proxies and merges try again.  A transaction that begins with lock_store(), as DML does, excludes every other
+-- writer and never gets 40P01.
 
 CREATE FUNCTION kube_reports_internal.status_name(status "char") RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -46,13 +37,13 @@ CREATE TYPE kube_reports_internal.derivation AS (
 	usual		boolean
 );
 COMMENT ON TYPE kube_reports_internal.derivation
-	IS 'the facts about a lane that record_results() reads; usual: its results are not being derived again, and no '
-		'past state is being imported';
+	IS 'the facts about a lane that record_results() reads; usual: the results of the lane are not being derived '
+		'again, and no past state is being imported';
 
--- The arguments give the keys of the reports, and the first and last versions of their changes.  A null version means
--- that nothing changed: the results are made again from the documents, and history stays as it is.  One statement sees
--- one snapshot and can use the extracted results for every table.  Because the plan is kept, stored rows are probed one
--- by one (LATERAL ... LIMIT 1) whatever the statistics say.
+-- The arguments are the keys of the reports, and the first and last versions of their changes.  A null version means
+-- that nothing changed: the results are derived again from the documents, and history stays as it is.  One statement
+-- sees one snapshot and can use the extracted results for every table.  Because the plan is kept, stored rows are
+-- looked up one by one (LATERAL ... LIMIT 1) whatever the statistics say.
 CREATE FUNCTION kube_reports_internal.apply_results(lane integer, namespaces text[], names text[],
 	firsts bigint[], lasts bigint[],
 		least_key bigint DEFAULT -9223372036854775808, greatest_key bigint DEFAULT 9223372036854775807,
@@ -121,7 +112,7 @@ BEGIN
 	), difference AS NOT MATERIALIZED (
 		SELECT d.* FROM whole_difference d WHERE d.key BETWEEN least_key AND greatest_key
 	), wanted AS MATERIALIZED (
-		-- The results that the documents want, each with its stored row, if any.
+		-- The results in the documents, each with its stored row, if any.
 		SELECT d.origin, d.known, d.again, d.origin_first_seen, d.namespace, d.origin_name, d.version, d.actor_id,
 			d.deleted, d.key, d.wanted,
 			d.old_status, d.criterion, d.subject, d.kind, d.status, d.native_status, d.score, d.detail,
@@ -134,7 +125,7 @@ BEGIN
 			LEFT JOIN LATERAL (SELECT r.ctid AS place, r.* FROM kube_reports_internal.result r
 				WHERE d.known AND r.origin = d.origin AND r.key = d.key LIMIT 1) r ON true
 		UNION ALL
-		-- When results are made again, stored rows that the documents do not have are surplus.
+		-- When results are derived again, stored rows that are not in the documents are surplus.
 		SELECT e.origin, true, true, e.origin_first_seen, e.namespace, e.name, NULL, 0, e.body IS NULL, r.key, false,
 			NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
 			r.ctid, r.criterion, r.subject, r.status, r.native_status, r.first_seen, r.since, true
@@ -143,7 +134,7 @@ BEGIN
 			LEFT JOIN difference d ON d.origin = r.origin AND d.key = r.key
 		WHERE e.again AND e.known AND d.key IS NULL
 	), unsettled AS MATERIALIZED (
-		-- Read once for a report, not once for a result.
+		-- Read once for a report, not once for each result.
 		SELECT true AS there, c.partition, c.place, c.origin, c.settles_at, e.*
 		FROM (SELECT DISTINCT w.origin FROM wanted w
 				WHERE w.known AND w.wanted AND NOT w.again AND w.place IS NULL AND w.old_status IS NULL) w
@@ -154,7 +145,7 @@ BEGIN
 			CROSS JOIN LATERAL kube_reports_internal.unpacked_changes(c.keys, c.criteria, c.subjects, c.old_statuses,
 				c.new_statuses, c.gone_with, c.first_seen, c.old_since) e
 	), compared AS MATERIALIZED (
-		-- A full join, here and below, is one by a hash table however few rows the planner expects.
+		-- The planner joins by a hash table in a full join, here and below, however few rows it expects.
 		SELECT g.*, coalesce(w.there, false) AND g.new_status IS NULL AS back
 		FROM (SELECT true AS there, w.origin, w.key FROM wanted w
 				WHERE w.known AND w.wanted AND NOT w.again AND w.place IS NULL AND w.old_status IS NULL) w
@@ -206,8 +197,8 @@ BEGIN
 					AND s.key = w.key LIMIT 1) s ON true
 		WHERE coalesce(w.wanted, false)
 	), staying AS MATERIALIZED (
-		-- The subjects that a report still has results of, for reports that lose results: unchanged results, and those
-		-- that the document wants.
+		-- For reports that lose results: the subjects of which a report still has results, either unchanged results or
+		-- results in the document.
 		SELECT DISTINCT r.origin, r.subject
 		FROM (SELECT DISTINCT w.origin FROM wanted w WHERE w.known AND NOT w.wanted AND NOT w.again AND NOT w.deleted) w
 			CROSS JOIN LATERAL (SELECT r.origin, r.subject, r.key FROM kube_reports_internal.result r
@@ -361,12 +352,12 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.apply_results(integer, text[], text[], bigint[], bigint[], bigint, bigint,
 	text[])
-	IS 'brings results, history and counts of some reports of a lane into step with their documents at their last '
-		'versions: those whose keys are in a range';
+	IS 'updates results, history and counts of some reports of a lane from their documents at their last versions: '
+		'the reports whose keys are in a range';
 
--- A dump restores counts by day, but not the results.  A restored result that a write changes or removes before the
--- result has been made again is not in the current counts, so it must not be subtracted from them.  It is subtracted
--- only from the counts of the day.
+-- A dump contains counts by day, but not the results.  If a write changes or removes a restored result before the
+-- result was derived again, the current counts do not include the result, so it must not be subtracted from them.  It
+-- is subtracted only from the counts of the day.
 CREATE FUNCTION kube_reports_internal.count_restored(lane integer, namespaces text[], names text[], firsts bigint[])
 	RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -409,7 +400,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.count_restored(integer, text[], text[], bigint[])
-	IS 'subtracts restored results that changed before they were derived again from the counts of the day';
+	IS 'subtracts from the counts of the day the restored results that changed before they were derived again';
 
 -- Most writes create reports.  Then all results are new and have no rows and no history.  This function makes the same
 -- rows as apply_results(), without the lookups of old rows.
@@ -516,7 +507,7 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.apply_new_results(integer, kube_reports_internal.derivation, timestamptz,
 	text[], text[], bigint[], text[])
-	IS 'the same as apply_results(), for reports that have just been created and have no origin; the type''s results '
+	IS 'the same as apply_results(), for reports that have just been created and have no origin; results of the type '
 		'are current';
 
 CREATE FUNCTION kube_reports_internal.record_results(lane integer, after_version bigint,
@@ -535,8 +526,8 @@ DECLARE
 	max_changes CONSTANT integer := 256;
 	costly CONSTANT integer := kube_reports_internal.costly_bytes();
 	first_version CONSTANT bigint := after_version;
-	-- Without the engine, results are those that the proxy has prepared.  A step that imports a state of the past can
-	-- ask, and those results do not wait: they are of that time.
+	-- Without the engine, results are prepared by the proxy.  A step that imports a past state can ask the engine, and
+	-- its results do not wait, because they belong to that time.
 	engine CONSTANT boolean := kube_reports_internal.variant() = 'c' OR EXISTS (
 		SELECT FROM kube_reports_internal.import_time i WHERE i.lane = record_results.lane);
 	target		kube_reports_internal.derivation;
@@ -617,7 +608,7 @@ BEGIN
 			END IF;
 		END IF;
 		IF NOT engine THEN
-			-- All results of a report that is gone are gone.
+			-- A deleted report has no results any more.
 			step_prepared := ARRAY(SELECT coalesce(p.rows, r.rows, '[]')
 				FROM unnest(step.lasts, step.namespaces, step.names) WITH ORDINALITY k(version, namespace, name, n)
 					LEFT JOIN unnest(versions, prepared) p(version, rows) ON p.version = k.version
@@ -645,8 +636,8 @@ BEGIN
 		after_version := step.last;
 		EXIT WHEN step.changes < max_changes;
 	END LOOP;
-	-- Proxies fold once a second.  Without a proxy, fold here: readers add up unfolded counts, which must not grow
-	-- forever.
+	-- Proxies fold once a second.  Without a proxy, fold here: readers add up unfolded counts, and their number must
+	-- stay bounded.
 	IF after_version / 8192 <> first_version / 8192 THEN
 		PERFORM kube_reports_internal.fold_rollups();
 	END IF;
@@ -654,8 +645,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.record_results(integer, bigint, boolean, bigint[], text[])
-	IS 'brings results into step with the changes that a writer has logged; the writer calls it in the same '
-		'transaction, with the lane''s lock held. Does nothing unless the type''s results are current; returns the '
-		'last version handled. postpone: results of large reports follow later, by result_pending. versions, prepared: '
-		'the results that the proxy has computed for each change, see result_difference(); without the engine, changes '
-		'without prepared results follow later, too';
+	IS 'updates results from the changes that a writer has logged; the writer calls it in the same transaction and '
+		'holds the lane''s lock. Does nothing unless results of the type are current; returns the last version '
+		'handled. postpone: results of large reports follow later, by result_pending. versions, prepared: the results '
+		'that the proxy has computed for each change, see result_difference(); without the engine, changes without '
+		'prepared results follow later, too';

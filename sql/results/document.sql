@@ -24,7 +24,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.mapping_for(kube_reports.report)
-	IS 'the mapping of the type of a document, by apiVersion and kind; nulls for a type without results';
+	IS 'the mapping of the type of a document, by apiVersion and kind; nulls if the type has no results';
 
 CREATE FUNCTION kube_reports.results(document kube_reports.report)
 	RETURNS TABLE ("position" integer, source text, policy text, rule text, category text, severity text,

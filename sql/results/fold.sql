@@ -18,7 +18,7 @@ DECLARE
 	old_mark	xid8;
 	new_mark	xid8;
 	bound		xid8;
-	-- One element of each for every count and day.  A null day: a delta without a day.
+	-- Each array has an element for every count and day.  If the day is null, the delta has no day.
 	rollups		bigint[];
 	counts		bigint[];
 	days		date[];
@@ -76,8 +76,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.fold_rollups(bigint)
-	IS 'adds the appended changes to the counts, and to those of each day: up to the transaction in which there are '
-		'more than max_counts of them; true when there is more to do. One caller at a time';
+	IS 'adds the appended changes to the counts, and to the counts of each day: up to the transaction with which '
+		'there are more than max_counts changes. True if there are more. One caller at a time';
 
 CREATE FUNCTION kube_reports_internal.add_policies(rollups bigint[], counts bigint[]) RETURNS void
 LANGUAGE sql VOLATILE
@@ -108,8 +108,8 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.add_policies(bigint[], bigint[])
 	IS 'adds to the counts by policy; used by fold_rollups() only';
 
--- A change on one day also holds on all later days.  A day without a row begins with the count of the day before.  Each
--- count is looked up on its own: the tables may have grown a thousandfold since the last ANALYZE.
+-- A change on one day also counts for all later days.  A day without a row begins with the count of the day before.
+-- Each count is looked up on its own: the tables may have grown a thousandfold since the last ANALYZE.
 CREATE FUNCTION kube_reports_internal.add_daily(day date, rollups bigint[], counts bigint[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -179,4 +179,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.add_daily(date, bigint[], bigint[])
-	IS 'adds to the counts of a day and of those after it; used by fold_rollups() only';
+	IS 'adds to the counts of a day and of all days after it; used by fold_rollups() only';

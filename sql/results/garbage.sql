@@ -2,15 +2,13 @@
 --	  Retention of history and of counts by day, and removal of rows that
 --	  nothing refers to.
 --
--- The clock may have jumped ahead, so time alone never removes much at once.
--- Age is measured both from now and from the newest month that has events.
--- Expired data is removed in steps that are small compared with the data kept,
--- with about a day or more between two steps.
+-- The clock may have jumped ahead, so time alone never removes much at once.  Age is measured both from now and from
+-- the newest month that has events.  Expired rows are removed in steps that are small compared with the rows kept, with
+-- about a day or more between two steps.
 --
--- Garbage collection walks through each table, some blocks at a time.  If a
--- pass finds much garbage, or many results have changed since the pass began,
--- the next steps follow at once, so that garbage is removed as fast as it
--- appears.  Otherwise a pass takes hours.
+-- Garbage collection walks through each table, some blocks at a time.  If a pass finds much garbage, or many results
+-- have changed since the pass began, the next steps follow at once, so that garbage is removed as fast as it appears.
+-- Otherwise a pass takes hours.
 
 ---- retention ----
 
@@ -35,11 +33,11 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.history_ends()
-	IS 'the end of the newest month that has events; null: there are none';
+	IS 'the end of the newest month that has events; null if no month has events';
 
--- Dropping a partition waits for readers of history and blocks new readers meanwhile.  So it waits only briefly and is
--- retried later.  The clock may have jumped ahead, so the age of a month is also measured from the newest month that
--- has events.
+-- Dropping a partition waits for readers of history and blocks new readers while it waits.  So it waits only briefly
+-- and is tried again later.  The clock may have jumped ahead, so the age of a month is also measured from the newest
+-- month that has events.
 CREATE FUNCTION kube_reports_internal.expired_history() RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
@@ -52,7 +50,7 @@ AS $$
 				- kube_reports.setting('history_retention')::interval), 'YYYY_MM')
 $$;
 COMMENT ON FUNCTION kube_reports_internal.expired_history()
-	IS 'the partition of the oldest month of history that is older than history_retention; null: there is none';
+	IS 'the partition of the oldest month of history, if it is older than history_retention; otherwise null';
 
 CREATE FUNCTION kube_reports_internal.expire_history() RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -72,10 +70,11 @@ EXCEPTION WHEN lock_not_available THEN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.expire_history()
-	IS 'drops the oldest month of history when all of it is older than history_retention, seen from now and from the '
-		'newest month that has events; true when it did';
+	IS 'drops the oldest month of history if all of it is older than history_retention, measured both from now and '
+		'from the newest month that has events; true if it dropped one';
 
--- Each series has few days, and their counts carry forward.  collect_garbage() removes the rows later.
+-- Marks days as expired; collect_garbage() removes the rows later.  Each series has few days, and their counts carry
+-- forward.
 CREATE FUNCTION kube_reports_internal.expire_days(max_days integer DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -93,8 +92,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.expire_days(integer)
-	IS 'lets go counts of days that are older than daily_retention, seen from now and from the newest month that has '
-		'events; max_days: of at most so many days more than before; true when there were such days';
+	IS 'marks counts of days as expired that are older than daily_retention, measured both from now and from the '
+		'newest month that has events; max_days: at most so many days at once. True if there were such days';
 
 CREATE PROCEDURE kube_reports.expire()
 LANGUAGE plpgsql
@@ -121,8 +120,8 @@ COMMENT ON PROCEDURE kube_reports.expire()
 		'daily_retention, all at once; upkeep does the same in small steps. Call it when the disk is short of space. '
 		'Raises 55P03 when a session reads history that is to be dropped, 25001 in a transaction block';
 
--- After a jump of the clock, the first new event would expire all older data at once.  So at most a twenty-fifth of the
--- data is removed a day (of two years, one month).  That leaves time to notice the wrong clock.
+-- After a jump of the clock, the first new event would expire all older rows at once.  So at most a twenty-fifth of
+-- them is removed a day (of two years, one month).  That leaves time to notice the wrong clock.
 CREATE FUNCTION kube_reports_internal.expire_step() RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -157,8 +156,8 @@ COMMENT ON FUNCTION kube_reports_internal.expire_step()
 ---- unreferenced rows ----
 
 -- For rows that writers refer to: candidates are found without a lock.  They are checked again and removed under the
--- store's lock, so that no writer can start to use them meanwhile.  For counts: only the holder of the folding lock
--- writes them.  Each function returns the numbers of rows that it looked at and removed.
+-- store's lock, so that no writer can start to use them in between.  For counts: only the session that holds the
+-- folding lock writes them.  Each function returns the number of rows that it read and the number that it removed.
 
 CREATE FUNCTION kube_reports_internal.collect_details(first tid, behind tid, OUT looked_at bigint, OUT removed bigint)
 LANGUAGE plpgsql VOLATILE
@@ -186,7 +185,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.collect_details(tid, tid)
-	IS 'removes details in a range of places that no result refers to';
+	IS 'removes details in a range of places to which no result refers';
 
 CREATE FUNCTION kube_reports_internal.collect_origins(first tid, behind tid, OUT looked_at bigint, OUT removed bigint)
 LANGUAGE plpgsql VOLATILE
@@ -222,7 +221,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.collect_origins(tid, tid)
-	IS 'removes origins in a range of places that neither reports, results nor history refer to';
+	IS 'removes origins in a range of places to which neither reports, results nor history refer';
 
 CREATE FUNCTION kube_reports_internal.collect_subjects(first tid, behind tid, OUT looked_at bigint, OUT removed bigint)
 LANGUAGE plpgsql VOLATILE
@@ -255,9 +254,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.collect_subjects(tid, tid)
-	IS 'removes subjects in a range of places that neither results nor history refer to';
+	IS 'removes subjects in a range of places to which neither results nor history refer';
 
--- History belongs to clusters.  Without any, nothing has to be kept for it.
+-- Only clusters have history.
 CREATE FUNCTION kube_reports_internal.history_names_from() RETURNS timestamptz
 LANGUAGE sql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -266,12 +265,12 @@ AS $$
 		THEN kube_reports_internal.history_begins() - interval '1 month' ELSE 'infinity' END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.history_names_from()
-	IS 'the time before which a criterion or actor must have been used last, so that history cannot refer to it: a '
-		'month before the oldest month of history; infinity without clusters, which alone have history';
+	IS 'a time: history cannot refer to a criterion or actor that was last used before it. The time is a month before '
+		'the oldest month of history; infinity if there are no clusters, because only clusters have history';
 
--- History has no index by criterion, because every write would pay for the index.  Each event comes with counts, so a
--- criterion's last count is removed after its last event.  When history has dropped the month of that removal, no event
--- refers to the criterion.  The additional month allows for clocks that were set back.
+-- History has no index by criterion, because the index would make every write slower.  Each event comes with counts, so
+-- a criterion's last count is removed after its last event.  When history has dropped the month of that removal, no
+-- event refers to the criterion.  The additional month allows for clocks that were set back.
 CREATE FUNCTION kube_reports_internal.collect_criteria(first tid, behind tid, OUT looked_at bigint, OUT removed bigint)
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -300,7 +299,7 @@ BEGIN
 	removed := 0;
 	IF candidates IS NOT NULL THEN
 		PERFORM kube_reports_internal.lock_store();
-		-- Again: a cluster may have come meanwhile.
+		-- Read the time again: a cluster may have been registered since.
 		begins := kube_reports_internal.history_names_from();
 		DELETE FROM kube_reports_internal.criterion k WHERE k.id = ANY (candidates) AND k.last_counted < begins
 			AND NOT EXISTS (SELECT FROM kube_reports_internal.rollup r WHERE r.criterion = k.id)
@@ -313,8 +312,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.collect_criteria(tid, tid)
-	IS 'removes criteria in a range of places that neither results nor counts refer to, and that history cannot refer '
-		'to';
+	IS 'removes criteria in a range of places to which neither results nor counts refer, and to which history cannot '
+		'refer';
 
 -- Writers update last_used once a month.  The additional month allows for clocks that were set back.
 CREATE FUNCTION kube_reports_internal.collect_actors(first tid, behind tid, OUT looked_at bigint, OUT removed bigint)
@@ -339,10 +338,10 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.collect_actors(tid, tid)
-	IS 'removes actors in a range of places that history cannot refer to any more';
+	IS 'removes actors in a range of places to which history cannot refer any more';
 
--- A row says that a count has changed on a day.  A first row with 0 and a row that repeats the row before say nothing.
--- This takes two statements, so that the second one does not compare with rows that the first one has removed.
+-- A row says that a count changed on a day.  A first row with 0, and a row that repeats the row before, have no effect.
+-- There are two statements, so that the second one does not compare with rows that the first one has removed.
 CREATE FUNCTION kube_reports_internal.collect_days(first tid, behind tid, OUT looked_at bigint, OUT removed bigint)
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -469,7 +468,7 @@ AS $$
 	DELETE FROM kube_reports_internal.rollup r WHERE r.id = ANY (rollups);
 $$;
 COMMENT ON FUNCTION kube_reports_internal.remove_counts(bigint[])
-	IS 'removes counts, and notes the time at their criteria; the caller holds the folding lock';
+	IS 'removes counts, and stores the time in their criteria; the caller holds the folding lock';
 
 CREATE FUNCTION kube_reports_internal.collect_garbage(max_rows integer DEFAULT 1000) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
@@ -493,7 +492,7 @@ BEGIN
 		RETURN 0;
 	END IF;
 	SELECT s.* INTO next FROM kube_reports_internal.garbage_sweep s ORDER BY s.due_at, s.what LIMIT 1;
-	-- These lookups probe every month of history.
+	-- These lookups search every month of history.
 	IF next.what IN ('origin', 'subject') THEN
 		max_rows := greatest(1, max_rows / 4);
 	END IF;
@@ -539,7 +538,8 @@ BEGIN
 	next.looked_at := next.looked_at + step.looked_at;
 	next.removed := next.removed + step.removed;
 	next.place := next.place + blocks;
-	-- History keeps rows of the other tables in use.  The server's statistics restart at 0 after a crash.
+	-- Rows of the other tables are in use as long as history refers to them.  The server's statistics restart at 0
+	-- after a crash.
 	much := next.what NOT IN ('origin', 'subject', 'criterion', 'actor')
 		AND (changed < next.changes OR changed - next.changes > 2 * busy * live);
 	IF next.place >= pages THEN
@@ -569,15 +569,15 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.collect_garbage(integer)
-	IS 'one step of removing unreferenced rows, in the table whose turn it is: it looks at about max_rows rows. '
-		'Returns the number of removed rows; 0 also when another session collects or writers would wait';
+	IS 'one step of removing unreferenced rows, in the table whose turn it is: it reads about max_rows rows. Returns '
+		'the number of removed rows; 0 also if another session collects garbage or writers would have to wait';
 
 CREATE FUNCTION kube_reports_internal.garbage_due() RETURNS boolean
 LANGUAGE sql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
-	-- A time far ahead was stored while the clock was ahead.
+	-- A due time far in the future was stored while the clock was ahead.
 	SELECT EXISTS (SELECT FROM kube_reports_internal.garbage_sweep s
 		WHERE s.due_at <= clock_timestamp() OR s.due_at > clock_timestamp() + interval '1 hour')
 $$;
-COMMENT ON FUNCTION kube_reports_internal.garbage_due() IS 'whether collect_garbage() is to be called now';
+COMMENT ON FUNCTION kube_reports_internal.garbage_due() IS 'whether it is time to call collect_garbage()';

@@ -30,7 +30,7 @@ BEGIN
 	IF present.relispartition OR present.oid IS NOT NULL AND kube_reports_internal.is_restoring() THEN
 		RETURN;
 	END IF;
-	-- Somebody has detached the month, and its name is needed for one that writers can use.
+	-- The month was detached by hand, and its name is needed for the partition that writers use.
 	IF present.oid IS NOT NULL THEN
 		EXECUTE format('ALTER TABLE kube_reports_internal.%I RENAME TO %I', partition,
 			format('%s_detached_%s', partition, present.oid));
@@ -38,15 +38,16 @@ BEGIN
 	EXECUTE format('CREATE TABLE kube_reports_internal.%I (LIKE kube_reports_internal.report_change)', partition);
 	EXECUTE format('ALTER TABLE kube_reports_internal.%I REPLICA IDENTITY FULL', partition);
 	EXECUTE format('COMMENT ON TABLE kube_reports_internal.%I IS %L', partition, 'history of one month (UTC)');
-	-- For readers of single namespaces.
+	-- For readers who see single namespaces only.
 	EXECUTE format('CREATE INDEX ON kube_reports_internal.%I (cluster_id, namespace, at)', partition);
 	-- For followers of history, which read in the order of versions.  Rows are also inserted in that order.
 	EXECUTE format('CREATE INDEX ON kube_reports_internal.%I (cluster_id, version)', partition);
 	-- For results that come back, for imports and repairs, and for collect_origins().
 	EXECUTE format('CREATE INDEX ON kube_reports_internal.%I (origin)', partition);
-	-- For collect_subjects().  Most rows have one subject.  A list of pending entries would be read by each lookup.
+	-- For collect_subjects().  Most rows have one subject.  With fastupdate, each lookup would read the list of pending
+	-- entries.
 	EXECUTE format('CREATE INDEX ON kube_reports_internal.%I USING gin (subjects) WITH (fastupdate = off)', partition);
-	-- For questions about a time.
+	-- For queries about a time.
 	EXECUTE format('CREATE INDEX ON kube_reports_internal.%I USING brin (at) WITH (pages_per_range = 32)', partition);
 	EXECUTE format('ALTER TABLE kube_reports_internal.report_change ATTACH PARTITION kube_reports_internal.%I FOR '
 		'VALUES FROM (%L) TO (%L)', partition,

@@ -1,18 +1,16 @@
 -- import.sql
 --	  Import of past states of reports.
 --
--- A past state is written like any other state, and the same functions derive
--- its results, history and counts.  They use the lane's time in import_time in
--- place of the log's time.  So verify() finds no other differences than for a
--- report that was written at that time.  Versions, the log and metadata are
--- those of the import.
+-- A past state is written like any other state, and the same functions derive its results, history and counts.  They
+-- use the lane's time in import_time in place of the log's time.  So a report that is imported and a report that was
+-- written at that time have the same results, history and counts.  Versions, the log and metadata are from the time of
+-- the import.
 --
--- The row of import_time exists while one state is written, and only the
--- writing transaction sees it.  That transaction holds the lane's lock.
+-- The row of import_time exists while one state is written, and only the writing transaction sees it.  That transaction
+-- holds the lane's lock.
 --
--- Where the engine runs in proxies, a state waits in import_waiting until the
--- upkeep of a proxy imports it: import_step().  What SQL can check, is checked
--- at once.
+-- If the engine runs in proxies, a state waits in import_waiting until the upkeep of a proxy imports it: import_step().
+-- The checks that SQL can make are made at once.
 
 CREATE FUNCTION kube_reports_internal.refuse_import(name text, at timestamptz, newest timestamptz) RETURNS void
 LANGUAGE plpgsql STABLE
@@ -28,7 +26,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.refuse_import(text, timestamptz, timestamptz)
-	IS 'raises 55000 where a report has a state that is newer than the one to be imported';
+	IS 'raises 55000 if a report has a newer state than the state to import';
 
 -- Locks the lane of a type and stores the past time for the next write.
 CREATE FUNCTION kube_reports_internal.begin_import(cluster uuid, type text, namespace text, name text, at timestamptz)
@@ -78,10 +76,10 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.begin_import(uuid, text, text, text, timestamptz)
-	IS 'locks the lane of a type and notes the time for which states are written; only import_report() and '
+	IS 'locks the lane of a type and stores the time for which states are written; only import_report() and '
 		'import_deletion() call it';
 
--- With the checks of begin_import(); the time of its history is known when the states before it are imported.
+-- Makes the checks of begin_import(), and compares the time with the report's newest state that waits.
 CREATE FUNCTION kube_reports_internal.import_later(cluster uuid, type text, namespace text, name text, at timestamptz,
 	actor text, document kube_reports.report) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -114,14 +112,14 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.import_later(uuid, text, text, text, timestamptz, text, kube_reports.report)
-	IS 'checks a state of the past, or a deletion (document null), and lets it wait for import_step()';
+	IS 'checks a past state, or a deletion (document null), and stores it for import_step()';
 
 CREATE FUNCTION kube_reports_internal.named_user(name text) RETURNS jsonb
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN name IS NULL THEN '{}' ELSE jsonb_build_object('user', jsonb_build_object('username', name)) END;
 COMMENT ON FUNCTION kube_reports_internal.named_user(text)
-	IS 'the member of a request that names the writer; name null: an empty object, because the request names the '
-		'writer';
+	IS 'the member of a request that names the writer; for name null an empty object: the request names the writer '
+		'already';
 
 CREATE FUNCTION kube_reports.import_report(cluster uuid, document kube_reports.report, at timestamptz,
 		actor text DEFAULT NULL) RETURNS void
@@ -192,8 +190,8 @@ COMMENT ON FUNCTION kube_reports.import_deletion(uuid, text, text, text, timesta
 
 ---- states that wait ----
 
--- One lane in a transaction, and of each report one state: the next one is decided on it.  The bytes are limited,
--- because each document goes to the engine several times.
+-- One lane in a transaction, and one state of each report, because the next state is decided on the state before.  The
+-- bytes are limited, because each document is sent to the engine several times.
 CREATE FUNCTION kube_reports_internal.import_step() RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -222,7 +220,8 @@ BEGIN
 	IF NOT FOUND THEN
 		RETURN false;
 	END IF;
-	-- The step of another proxy may have imported what this one has found: what waits is read behind the lock.
+	-- The step of another proxy may have imported the state that this step has found: waiting states are read again
+	-- under the lock.
 	PERFORM kube_reports_internal.lock_lane(target.lane);
 	FOR next IN
 		SELECT s.* FROM (
@@ -255,4 +254,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.import_step()
-	IS 'imports the next states of the past that wait, or notes why one is refused; false: none waits';
+	IS 'imports the next past states that wait, or stores why one is refused; false: no state waits';

@@ -197,8 +197,8 @@ CREATE VIEW kube_reports_internal.known_mapping AS
 	]
 }$mapping$)) m(mapping)
 	UNION ALL
-	-- Trivy: controls of a framework.  The details, with the checks of each control, are there if the report is to have
-	-- all; a control without checks has the status that the framework gives it.
+	-- Trivy: controls of a framework.  The details, with the checks of each control, are present if the report is of
+	-- the kind "all"; a control without checks has the status that the framework gives it.
 	SELECT t."group", t.plural, 'current', m.mapping::kube_reports.report
 	FROM (VALUES
 		('aquasecurity.github.io', 'clustercompliancereports')) t("group", plural),
@@ -267,7 +267,8 @@ CREATE VIEW kube_reports_internal.known_mapping AS
 	]
 }$mapping$)) m(mapping)
 	UNION ALL
-	-- Compliance Operator: how far a remediation is.  That it is not applied is no failure: its check says what fails.
+	-- Compliance Operator: the state of a remediation.  A remediation that is not applied is no failure: the result of
+	-- its check is one.
 	SELECT t."group", t.plural, 'current', m.mapping::kube_reports.report
 	FROM (VALUES
 		('compliance.openshift.io', 'complianceremediations')) t("group", plural),
@@ -328,8 +329,8 @@ CREATE VIEW kube_reports_internal.known_mapping AS
 	]
 }$mapping$)) m(mapping)
 	UNION ALL
-	-- Kubescape: vulnerabilities of an image, as Grype finds them; or those of what a workload has loaded, which are
-	-- among the former and have a source of their own.
+	-- Kubescape: vulnerabilities of an image, as Grype finds them.  Vulnerabilities in the parts that a workload has
+	-- loaded are a subset of them, and have a source of their own.
 	SELECT t."group", t.plural, 'current', m.mapping::kube_reports.report
 	FROM (VALUES
 		('spdx.softwarecomposition.kubescape.io', 'vulnerabilitymanifests')) t("group", plural),

@@ -107,10 +107,10 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.announce_pending(integer, text, text, bigint, bigint)
 	IS 'stores the new criteria, subjects and details of a report, some thousand of each, and makes the partition of '
-		'their history; returns how many rows it stored';
+		'their history; returns the number of rows that it stored';
 
 -- Applies one part of a report's pending results.  The row lock allows one part of a report at a time.  A part is about
--- a megabyte of documents, so that none takes long.
+-- a megabyte of documents, so that no part takes long.
 CREATE FUNCTION kube_reports_internal.apply_pending(lane integer, namespace text, name text) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -179,9 +179,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.apply_pending(integer, text, text)
-	IS 'brings a part of a report''s results into step with its document; false when all are in step';
+	IS 'updates a part of a report''s results from its document; false if all are up to date';
 
--- Whether the results have all changes that a row of result_pending stands for.
+-- Whether the results include all changes for which a row of result_pending exists.
 CREATE FUNCTION kube_reports_internal.is_applied(pending kube_reports_internal.result_pending) RETURNS boolean
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -190,7 +190,7 @@ BEGIN ATOMIC
 			AND c.version >= pending.first);
 END;
 COMMENT ON FUNCTION kube_reports_internal.is_applied(kube_reports_internal.result_pending)
-	IS 'whether a report''s results have all changes of the log';
+	IS 'whether a report''s results include all changes in the log';
 
 CREATE FUNCTION kube_reports_internal.finish_pending(lane integer, namespace text, name text) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -205,10 +205,10 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.finish_pending(integer, text, text)
-	IS 'brings a report''s results into step with its document at once. The caller holds the lane''s lock';
+	IS 'updates all of a report''s results from its document at once. The caller holds the lane''s lock';
 
--- A writer without the engine does not know the time.  The caller holds the lane's lock: writers know objects by their
--- places.
+-- A writer without the engine does not know the time of evaluation.  The caller holds the lane's lock, because writers
+-- find objects by their places.
 CREATE FUNCTION kube_reports_internal.date_applied(lane integer) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -258,11 +258,11 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.put_aside(integer, text, text, text)
-	IS 'puts a pending report aside whose results were refused, so that the reports behind it go on';
+	IS 'puts aside a pending report whose results were refused, so that the reports behind it continue';
 
--- The report that has waited longest is next.  If it has been written again meanwhile, it moves to the end of the
+-- The report that has waited longest is next.  If it was written again while it waited, it moves to the end of the
 -- queue.  A report whose results are refused is put aside.  A lane is locked only to remove finished rows, so that no
--- writer adds changes to them meanwhile.
+-- writer adds changes to them at the same time.
 CREATE FUNCTION kube_reports_internal.pending_step() RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp

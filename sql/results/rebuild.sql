@@ -1,12 +1,13 @@
 -- rebuild.sql
 --	  Derives stored results, history and counts again from the documents, and repairs them.
 --
--- A lane in result_rebuild waits for it.  Each step is small, so that upkeep of proxies takes the steps in turn.
+-- A lane with a row in result_rebuild waits for a rebuild.  Each step is small, so that upkeep of proxies takes the
+-- steps in turn.
 
--- apply_results(), like every write, trusts that stored rows match their ids.  When results are made again, everything
--- is checked: the shared rows, the report that a row belongs to, its times, the report that an event belongs to.  A
--- row's times stand in three places: the row itself, result_since (or the origin), the newest event.  Two places that
--- agree are right.  Without agreement, the row is wrong.
+-- apply_results(), like every write, trusts that stored rows match their ids.  When results are derived again,
+-- everything is checked: the shared rows, the report to which a row belongs, its times, the report to which an event
+-- belongs.  A row's times are stored in three places: the row itself, result_since (or the origin), the newest event.
+-- If two places agree, they are right.  If no two agree, the row is wrong.
 CREATE FUNCTION kube_reports_internal.mend_rows(lane integer, namespaces text[], names text[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -28,7 +29,7 @@ BEGIN
 			WHERE l.id = mend_rows.lane;
 	origins := kube_reports_internal.origins_of(target.cluster_id, target.resource_type, namespaces, names);
 
-	-- No writer waits for these rows, because writers do not insert existing rows.  Two rebuilds lock them in one
+	-- No writer waits for these rows, because writers do not insert existing rows.  Two rebuilds lock the rows in one
 	-- order.
 	WITH said AS MATERIALIZED (
 		SELECT g.id AS origin, d.*
@@ -150,11 +151,11 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.mend_rows(integer, text[], text[])
-	IS 'corrects rows of some reports of a lane that apply_results() relies on: rows stored twice, rows and events of '
-		'another report, and times of results. The caller holds the lane''s lock';
+	IS 'corrects the rows of some reports of a lane on which apply_results() relies: rows stored twice, rows and '
+		'events that belong to another report, and times of results. The caller holds the lane''s lock';
 
--- If the newest event of a result does not match the result, history lacks one event.  The added event has its own
--- version, so that followers of history get it.  Its time is the result's own time if that is known to be later,
+-- If the newest event of a result does not match the result, history lacks an event.  The added event has a version of
+-- its own, so that followers of history get it.  Its time is the time of the result if that is known to be later,
 -- otherwise now.  It has no actor.  Events of dropped months are not added.
 CREATE FUNCTION kube_reports_internal.mend_history(lane integer, namespaces text[], names text[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -238,8 +239,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.mend_history(integer, text[], text[])
-	IS 'appends events to the history of some reports of a lane, so that history ends in the present results. The '
-		'caller holds the lane''s lock';
+	IS 'appends events to the history of some reports of a lane, so that the last events match the present results. '
+		'The caller holds the lane''s lock';
 
 CREATE FUNCTION kube_reports_internal.origins_of(cluster_id integer, type_id integer, namespaces text[], names text[])
 	RETURNS bigint[]
@@ -258,7 +259,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.origins_of(integer, integer, text[], text[])
-	IS 'the origins of reports of a cluster and type, of those that have one';
+	IS 'the origins of reports of a cluster and type; a report without an origin has no row';
 
 -- Removes rows whose origin does not exist: no report refers to them.
 CREATE FUNCTION kube_reports_internal.remove_strays() RETURNS void
@@ -293,7 +294,7 @@ DECLARE
 	done		record;
 	step		record;
 BEGIN
-	-- The snapshot must show what another session has repaired while this one waited.
+	-- The snapshot must show what another session repaired while this session waited.
 	PERFORM kube_reports_internal.require_read_committed();
 	PERFORM kube_reports_internal.lock_store_shared();
 	PERFORM kube_reports_internal.lock_lane(rebuild_step.lane);
@@ -306,7 +307,7 @@ BEGIN
 		DELETE FROM kube_reports_internal.result_rebuild b WHERE b.lane = rebuild_step.lane;
 		RETURN false;
 	END IF;
-	-- Stored reports, and deleted reports that have left results behind.
+	-- Stored reports, and deleted reports that still have results.
 	SELECT array_agg(k.namespace) AS namespaces, array_agg(k.name) AS names, count(*) AS count,
 			(array_agg(k.namespace ORDER BY k.namespace DESC, k.name DESC))[1] AS last_namespace,
 			(array_agg(k.name ORDER BY k.namespace DESC, k.name DESC))[1] AS last_name
@@ -330,7 +331,7 @@ BEGIN
 	PERFORM FROM kube_reports_internal.result_pending p
 		WHERE p.lane = rebuild_step.lane AND p.namespace = ANY (step.namespaces) AND p.name = ANY (step.names)
 			ORDER BY p.namespace, p.name FOR UPDATE;
-	-- Restored rows are as right as those of the dumped store, and history continues where the dump ended.
+	-- Restored rows are as right as the rows of the dumped store, and history continues where the dump ended.
 	IF NOT done.restoring THEN
 		PERFORM kube_reports_internal.mend_rows(rebuild_step.lane, step.namespaces, step.names);
 	END IF;
@@ -356,12 +357,12 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.rebuild_step(integer, integer)
-	IS 'makes the results of the next reports of a lane again, as one write of the lane; false when the lane is done';
+	IS 'derives the results of the next reports of a lane again, as one write of the lane; false if the lane is done';
 
--- Counts, with the unfolded deltas, are compared with the results in one snapshot, also while others write.
--- Differences of the current counts are appended as deltas without a day.  The counts by day have differences of their
--- own, which are corrected in the rows of their last day.  The folding lock is held meanwhile, so that of two
--- concurrent rebuilds the second one finds no differences.
+-- Counts, with the deltas that are not folded yet, are compared with the results in one snapshot, also while others
+-- write.  Differences of the current counts are appended as deltas without a day.  Differences of the counts by day are
+-- corrected in the rows of their last day.  The session holds the folding lock, so that of two concurrent rebuilds the
+-- second one finds no differences.
 CREATE FUNCTION kube_reports_internal.rebuild_counts() RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -398,7 +399,7 @@ BEGIN
 			LEFT JOIN LATERAL (SELECT d.day, d.count FROM kube_reports_internal.rollup_daily d WHERE d.rollup = b.id
 				ORDER BY d.day DESC LIMIT 1) l ON true
 		ON CONFLICT ON CONSTRAINT rollup_daily_pkey DO UPDATE SET count = excluded.count;
-	-- Without the row of rollup, it is unknown what these rows counted.
+	-- Without a row in rollup, it is unknown what these rows counted.
 	DELETE FROM kube_reports_internal.rollup_daily d
 		WHERE NOT EXISTS (SELECT FROM kube_reports_internal.rollup r WHERE r.id = d.rollup);
 
@@ -449,10 +450,10 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.rebuild_counts()
-	IS 'corrects the current counts and those of today from the results, in each table where they are wrong; waits for '
-		'the folding lock, which it holds until its transaction ends, and for no other writer';
+	IS 'corrects the current counts and the counts of today from the results, in each table in which they are wrong. '
+		'It waits for the folding lock and for no other writer, and holds the lock until its transaction ends';
 
--- Rebuilds everything in this transaction.  For callers that hold the store's lock.
+-- Rebuilds everything in this transaction, for callers that hold the store's lock.
 CREATE FUNCTION kube_reports_internal.rebuild_queued() RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -460,7 +461,7 @@ AS $$
 DECLARE
 	lane		integer;
 BEGIN
-	-- Otherwise upkeep of a proxy does it.
+	-- In the SQL variant, the upkeep of a proxy does this work.
 	IF kube_reports_internal.variant() <> 'c' THEN
 		RETURN;
 	END IF;
@@ -471,7 +472,7 @@ BEGIN
 	END LOOP;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.rebuild_queued() IS 'makes the results of all lanes that wait for it again';
+COMMENT ON FUNCTION kube_reports_internal.rebuild_queued() IS 'derives the results of all lanes again that wait for it';
 
 CREATE FUNCTION kube_reports_internal.remake_results(type_id integer, at_once boolean DEFAULT true) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -487,11 +488,11 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.remake_results(integer, boolean)
-	IS 'makes the results of a type again after its mapping changed, at once or step by step by upkeep; the caller '
+	IS 'derives the results of a type again after its mapping changed, at once or step by step by upkeep; the caller '
 		'holds the store lock';
 
--- Prepares restored rows: unfolded deltas are added to the counts of their day.  The current counts restart at 0,
--- because the results are made again.
+-- Prepares restored rows: deltas that are not folded yet are added to the counts of their day.  The current counts
+-- restart at 0, because the results are derived again.
 CREATE FUNCTION kube_reports_internal.restore_results() RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -533,8 +534,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.restore_results()
-	IS 'makes daily counts complete after a restore, and has all results made again; called by after_restore(), which '
-		'holds the store lock';
+	IS 'completes the daily counts after a restore, and queues all results to be derived again; called by '
+		'after_restore(), which holds the store lock';
 
 CREATE PROCEDURE kube_reports.rebuild()
 LANGUAGE plpgsql
@@ -544,7 +545,7 @@ DECLARE
 BEGIN
 	CALL kube_reports_internal.require_own_transactions('rebuild');
 	-- Include lanes of types without results: none of their rows may be left.  Lock the store first: a session that
-	-- makes results again with the store locked holds rows of result_rebuild.
+	-- derives results again with the store locked holds rows of result_rebuild.
 	PERFORM kube_reports_internal.lock_store_shared();
 	PERFORM kube_reports_internal.make_own_rows();
 	INSERT INTO kube_reports_internal.result_rebuild (lane) SELECT l.id FROM kube_reports_internal.lane l ORDER BY l.id

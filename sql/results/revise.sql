@@ -1,17 +1,14 @@
 -- revise.sql
 --	  Results of reports in which results only change.
 --
--- Most updates come from a scan that finds the same results again, a few of
--- them with another status.  Then no result appears or goes, no history is
--- taken back, and all texts are known.  apply_results() handles every case, so
--- PostgreSQL sets up a large statement for each call: that takes longer than
--- the few rows of such an update.
+-- Most updates come from a scan that finds the same results again, a few of them with another status.  Then no result
+-- appears or disappears, no event is removed from history, and all texts are known.  apply_results() handles every
+-- case, so PostgreSQL sets up a large statement for each call, which takes longer than the work for the few rows of
+-- such an update.
 --
--- Measured with 19 results, 3 of them with another status: with apply_results()
--- alone, an update of one report takes 34 % more time of the processor (3.8
--- instead of 2.8 ms), and an update of 64 reports together 7 % more.  So both
--- derivations stay.  They must store the same rows: regress/sql/revise.sql
--- compares them.
+-- In a measurement with 19 results, 3 of them with another status, apply_results() alone took 34 % more time of the
+-- processor for an update of one report (3.8 instead of 2.8 ms), and 7 % more for an update of 64 reports together.  So
+-- both derivations stay.  They must store the same rows: regress/sql/revise.sql compares them.
 
 CREATE TYPE kube_reports_internal.revised_result AS (
 	place		tid,
@@ -36,7 +33,7 @@ CREATE TYPE kube_reports_internal.revised_result AS (
 );
 COMMENT ON TYPE kube_reports_internal.revised_result IS 'a stored result and its next state: see revise_results()';
 
--- The caller holds the lane's lock, so that the rows stay where they were found.
+-- The caller holds the lane's lock, so that the rows do not move.
 CREATE FUNCTION kube_reports_internal.revise_results(lane integer, target kube_reports_internal.derivation,
 	written_at timestamptz, namespaces text[], names text[], firsts bigint[], lasts bigint[],
 	prepared text[] DEFAULT NULL)
@@ -135,5 +132,5 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.revise_results(integer, kube_reports_internal.derivation, timestamptz, text[],
 	text[], bigint[], bigint[], text[])
-	IS 'the same as apply_results(), for updates in which no result appears or disappears and all texts are known; '
-		'false, and no change, when an update is not of this kind';
+	IS 'the same as apply_results(), for updates in which no result appears or disappears and all texts are known. '
+		'Returns false, and changes nothing, for an update of another kind';

@@ -1,15 +1,15 @@
 -- text_search.sql
 --	  Trigram indexes for searches in texts of results.
 
--- Locales disagree about ASCII letters: in Turkish, I is not the capital of i.  So these are folded first.  ILIKE is no
--- help, because pg_trgm may fold otherwise than ILIKE.  The planner inlines the function, also in indexes, because it
--- has no SET clause.
+-- Locales disagree about ASCII letters: in Turkish, I is not the capital of i.  So ASCII letters are converted first.
+-- ILIKE cannot be used, because pg_trgm may fold letters differently.  The planner inlines the function, also in
+-- indexes, because it has no SET clause.
 CREATE FUNCTION kube_reports_internal.caseless(searched text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN lower(lower(searched COLLATE "C") COLLATE "default");
 COMMENT ON FUNCTION kube_reports_internal.caseless(text)
-	IS 'a text as searches for text compare it: ASCII letters in lower case whatever the locale, then all others by '
-		'the locale of the database';
+	IS 'a text in the form in which searches compare it: ASCII letters in lower case in every locale, then all other '
+		'letters by the locale of the database';
 
 CREATE FUNCTION kube_reports.enable_text_search() RETURNS boolean
 LANGUAGE plpgsql VOLATILE

@@ -1,21 +1,22 @@
 -- upkeep.sql
 --	  The upkeep steps that proxies call: catch_up() and maintain().
 --
--- Each step is small, and proxies take steps in turn.  A proxy skips a step that another one is taking.
+-- Each step is small, and proxies take steps in turn.  A proxy skips a step that another proxy is taking.
 
--- Of other errors nobody but the step is to blame: it is rolled back, and tried again.
+-- All other errors come from the step itself, not from a document: the step is rolled back, and tried again.
 CREATE FUNCTION kube_reports_internal.is_refusal(sqlstate text) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN sqlstate ~ '^(22|23|54|KR4|42704|42883|55000)';
 COMMENT ON FUNCTION kube_reports_internal.is_refusal(text)
-	IS 'whether an error is due to a document, so that it comes again when the same is tried again';
+	IS 'whether a document causes an error, so that the next attempt with the same document fails, too';
 
--- From a minute on, up to an hour: what refuses a document may be a limit that somebody raises.
+-- The first pause is a minute, the longest an hour.  A document may be refused because of a limit that an administrator
+-- raises later.
 CREATE FUNCTION kube_reports_internal.next_attempt(attempts integer) RETURNS timestamptz
 LANGUAGE sql VOLATILE PARALLEL SAFE
 RETURN clock_timestamp() + interval '1 minute' * least(2 ^ least(attempts, 6), 60);
 COMMENT ON FUNCTION kube_reports_internal.next_attempt(integer)
-	IS 'until when work is put aside that was refused so many times before';
+	IS 'the time until which work is put aside that was refused so many times before';
 
 CREATE FUNCTION kube_reports_internal.remake_step() RETURNS boolean
 LANGUAGE plpgsql VOLATILE
@@ -32,14 +33,15 @@ BEGIN
 	IF NOT kube_reports_internal.has_engine() THEN
 		RETURN false;
 	END IF;
-	-- Changes of a lane that is being restored come first: history would not have them when results are made from the
-	-- documents before.
+	-- Pending changes of a lane that is being restored come first: if results were derived from the documents before,
+	-- history would lack these changes.
 	IF EXISTS (SELECT FROM kube_reports_internal.result_rebuild b JOIN kube_reports_internal.result_pending p
 			ON p.lane = b.lane WHERE b.restoring AND kube_reports_internal.engine_serves(b.lane))
 		AND kube_reports_internal.pending_step() THEN
 		RETURN true;
 	END IF;
-	-- A step that waits for locks is the only one of its transaction.  Documents of a step may have to be sent.
+	-- A step that waits for locks is the only step of its transaction.  Documents of a step may have to be sent to the
+	-- engine.
 	SELECT min(b.lane) INTO waiting FROM kube_reports_internal.result_rebuild b
 		WHERE kube_reports_internal.engine_serves(b.lane) AND b.retry_at <= clock_timestamp();
 	IF waiting IS NOT NULL THEN
@@ -62,7 +64,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.remake_step()
-	IS 'finishes a restore, or derives the next results that wait to be derived again; false when there was nothing to '
+	IS 'finishes a restore, or derives the next results that wait to be derived again; false if there was nothing to '
 		'do';
 
 CREATE FUNCTION kube_reports.catch_up() RETURNS boolean

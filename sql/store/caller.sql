@@ -1,29 +1,26 @@
 -- caller.sql
 --	  The role that calls a function which runs as the owner.
 --
--- Inside a SECURITY DEFINER function current_user is the function's owner.
--- session_user is no substitute: it stays the role that logged in, even while
--- the server runs code of another role: index expressions during ANALYZE,
--- REINDEX and autovacuum, materialized views, SECURITY DEFINER functions of
--- other owners.  Such code would act with the rights of the session.
+-- Inside a SECURITY DEFINER function current_user is the function's owner.  session_user is not the caller either: it
+-- stays the role that logged in, even while the server runs code of another role: index expressions during ANALYZE,
+-- REINDEX and autovacuum, materialized views, SECURITY DEFINER functions of other owners.  Such code would act with the
+-- rights of the session.
 --
--- So the caller's name comes from outside the function.  The view caller is
--- read with the rights of the caller.  There current_user is the role that the
--- server checks all other rights by: after SET ROLE, the new role.  The view
--- adds a seal that only this store can make.  Functions for proxies take the
--- row of the view as their last argument, whose default the caller evaluates.
--- A seal is valid in one transaction only: a seal that was kept is useless
--- after a right was revoked.
+-- So the caller's name comes from outside the function.  The view caller is read with the rights of the caller.  In the
+-- view, current_user is the role by which the server checks all other rights: after SET ROLE, the new role.  The view
+-- adds a seal that only this store can make.  Functions for proxies take the row of the view as their last argument,
+-- whose default the caller evaluates.  A seal is valid in one transaction only: after a right was revoked, nobody can
+-- use an old seal.
 
 CREATE VIEW kube_reports_internal.caller WITH (security_barrier) AS
 	SELECT c.role, sha256(s.secret || sha256(s.secret
 			|| convert_to(concat_ws(' ', pg_backend_pid(), extract(epoch FROM now()), c.role), 'UTF8'))) AS seal
 	FROM kube_reports_internal.caller_secret s, (SELECT current_user::text) c(role);
 COMMENT ON VIEW kube_reports_internal.caller
-	IS 'the role that reads this view, and the seal that proves the role to functions of the same transaction; hashed '
-		'twice, because from one hash the hash of a longer name could be computed';
+	IS 'the role that reads this view, and the seal that proves the role to functions of the same transaction. The '
+		'seal is hashed twice: from a single hash, the hash of a longer name could be computed';
 
--- PL/pgSQL, because it keeps the plan.
+-- In PL/pgSQL, because a session keeps its plan.
 CREATE FUNCTION kube_reports_internal.this_caller() RETURNS kube_reports_internal.caller
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
@@ -61,8 +58,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.proven_role(kube_reports_internal.caller)
-	IS 'the role of a caller, when its seal was made for that role in this transaction. Raises 42501 otherwise, 55000 '
-		'when the secret of the seals is gone';
+	IS 'the role of a caller, if its seal was made for that role in this transaction. Raises 42501 otherwise, 55000 '
+		'if the secret of the seals is gone';
 
 CREATE FUNCTION kube_reports_internal.may_serve(cluster_id integer, caller kube_reports_internal.caller) RETURNS boolean
 LANGUAGE plpgsql STABLE
@@ -78,8 +75,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.may_serve(integer, kube_reports_internal.caller)
-	IS 'whether a caller may act for a cluster: the role of proxies that is bound to it, or a role that may write the '
-		'table itself; no role may act for a cluster that is being removed. Raises 42501 for a wrong seal';
+	IS 'whether a caller may act for a cluster: the role of proxies that is bound to the cluster, or a role that may '
+		'write the table directly. No role may act for a cluster that is being removed. Raises 42501 for a wrong seal';
 
 CREATE FUNCTION kube_reports_internal.serve_hint(caller kube_reports_internal.caller, cluster uuid) RETURNS text
 LANGUAGE sql STABLE
@@ -109,8 +106,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.require_service(uuid, kube_reports_internal.caller)
-	IS 'raises 42501 unless the caller may act for a cluster, also for an unknown cluster: a proxy that has lost its '
-		'cluster must not answer that types and objects are not found';
+	IS 'raises 42501 unless the caller may act for a cluster, and also for an unknown cluster: a proxy that has lost '
+		'its cluster must not answer that types and objects are not found';
 
 CREATE FUNCTION kube_reports_internal.not_served_document(cluster uuid, caller kube_reports_internal.caller)
 	RETURNS bytea
@@ -128,9 +125,9 @@ COMMENT ON FUNCTION kube_reports_internal.not_served_document(uuid, kube_reports
 
 ---- settings ----
 
--- Every session may give itself a setting, and so may code of another role that runs in it.  So a setting that says
--- what this transaction has done is under seal.  SECURITY DEFINER: triggers of an administrator's DML call it, and
--- nobody else may.
+-- Every session can set a setting, and so can code of another role that runs in the session.  So a setting that says
+-- what this transaction has done has a seal.  SECURITY DEFINER: triggers of an administrator's DML call it; no other
+-- role may call it.
 CREATE FUNCTION kube_reports_internal.setting_seal(name text, value text) RETURNS text
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -142,7 +139,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.setting_seal(text, text)
-	IS 'the proof in this transaction that a function of the owner has given a setting a value';
+	IS 'proves, in this transaction, that a function of the owner has set the setting to this value';
 
 CREATE FUNCTION kube_reports_internal.set_sealed(name text, value text) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -157,8 +154,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.set_sealed(text, text)
-	IS 'gives a setting of kube_reports_internal, recorded or actor, a value until the transaction ends; null: none. '
-		'Raises 22023 for another setting';
+	IS 'sets a setting of kube_reports_internal (recorded or actor) until the transaction ends; null: removes the '
+		'value. Raises 22023 for another setting';
 
 CREATE FUNCTION kube_reports_internal.sealed(name text) RETURNS text
 LANGUAGE plpgsql STABLE
@@ -175,10 +172,11 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.sealed(text)
-	IS 'the value that set_sealed() has given in this transaction; null: none, or one that a session gave itself';
+	IS 'the value that set_sealed() has set in this transaction; null if there is none, or if the session set the '
+		'value without set_sealed()';
 
--- Each write of the extension itself calls this, and the trigger compares before each statement: so both are written
--- out, with one hash each.
+-- Each write of the extension itself calls this function, and the trigger compares before each statement.  So both
+-- functions compute the hash themselves, once.
 CREATE FUNCTION kube_reports_internal.begin_own_write() RETURNS void
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -190,8 +188,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.begin_own_write()
-	IS 'begins a write by the extension itself, during which triggers of DML do nothing: gives the setting api_write '
-		'the seal of this transaction. The write ends with set_config(''kube_reports_internal.api_write'', '''', true)';
+	IS 'begins a write by the extension itself, during which triggers of DML do nothing: sets the setting api_write '
+		'to the seal of this transaction. The write ends with set_config(''kube_reports_internal.api_write'', '''', '
+		'true)';
 
 CREATE FUNCTION kube_reports_internal.own_write_proven() RETURNS trigger
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -208,5 +207,5 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.own_write_proven()
-	IS 'trigger, before all others of a statement: empties the setting api_write, unless begin_own_write() has given '
-		'it its value in this transaction';
+	IS 'trigger, runs before all others of a statement: empties the setting api_write, unless begin_own_write() set '
+		'the value in this transaction';

@@ -1,10 +1,9 @@
 -- clusters.sql
 --	  Removing a cluster with everything that belongs to it.
 --
--- The cluster is marked first: from then on nobody may act for it, so that it
--- gets no new rows.  Then its rows are deleted in steps.  Each step is a
--- transaction, so that writers of other clusters never wait long.  The mark
--- stays until the end: another call continues the removal, and so does upkeep.
+-- The cluster is marked first: from then on nobody may act for the cluster, so it gets no new rows.  Then its rows are
+-- deleted in steps.  Each step is a transaction, so that writers of other clusters never wait long.  The mark stays
+-- until the end: another call continues the removal, and so does upkeep.
 
 CREATE FUNCTION kube_reports_internal.mark_cluster(cluster uuid, force boolean) RETURNS integer
 LANGUAGE plpgsql VOLATILE
@@ -58,8 +57,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.mark_cluster(uuid, boolean)
-	IS 'takes the right to act for a cluster from all roles, and marks it for removal; returns its id, null when it is '
-		'unknown. Raises 55006 while a proxy of its role is connected, unless forced';
+	IS 'takes the right to act for a cluster from all roles, and marks the cluster for removal; returns its id, or '
+		'null if the cluster is unknown. Raises 55006 while a proxy with the cluster''s role is connected, unless '
+		'forced';
 
 CREATE FUNCTION kube_reports_internal.remove_cluster_step(cluster_id integer) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
@@ -73,7 +73,7 @@ DECLARE
 	ids			bigint[];
 BEGIN
 	PERFORM kube_reports_internal.require_read_committed();
-	-- One session at a time: the next one then finds the next piece, or nothing left to do.
+	-- One session at a time: the next session then finds the next piece, or finds that the cluster is removed.
 	PERFORM pg_advisory_xact_lock(kube_reports_internal.lock_class(), kube_reports_internal.removal_lock());
 	IF NOT EXISTS (SELECT FROM kube_reports.cluster c WHERE c.id = remove_cluster_step.cluster_id AND c.removing) THEN
 		RETURN false;
@@ -83,7 +83,7 @@ BEGIN
 		IF kube_reports_internal.remove_shared_rows(cluster_id) THEN
 			RETURN true;
 		END IF;
-		-- Rows that were added meanwhile are deleted with their lane and cluster.
+		-- Rows that were added since are deleted together with their lane and cluster.
 		DELETE FROM kube_reports_internal.lane l WHERE l.cluster_id = remove_cluster_step.cluster_id;
 		DELETE FROM kube_reports.cluster c WHERE c.id = remove_cluster_step.cluster_id;
 		RETURN false;
@@ -169,9 +169,10 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.remove_cluster_step(integer)
-	IS 'removes the next rows of a cluster that is marked to be removed, at last the cluster; false: it is gone';
+	IS 'removes the next rows of a cluster that is marked for removal, and at the end the cluster; false: the cluster '
+		'is removed';
 
--- Without another cluster nobody can use these rows again, and no proxy remains whose upkeep would look for them.
+-- Without another cluster nobody can use these rows again, and there is no proxy whose upkeep would remove them.
 CREATE FUNCTION kube_reports_internal.remove_shared_rows(cluster_id integer) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -195,8 +196,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.remove_shared_rows(integer)
-	IS 'removes the next rows that clusters share (texts, criteria, actors), when the cluster is the only one and has '
-		'no other rows; the caller holds the lock of the store. False: there are none, or there is another cluster';
+	IS 'removes the next rows that clusters share (texts, criteria, actors), if the cluster is the only one and has '
+		'no other rows; the caller holds the lock of the store. False: no such rows are left, or there is another '
+		'cluster';
 
 CREATE FUNCTION kube_reports_internal.has_rows(cluster_id integer) RETURNS boolean
 LANGUAGE sql VOLATILE
@@ -218,7 +220,7 @@ AS $$
 		OR EXISTS (SELECT FROM kube_reports_internal.evidence_file f WHERE f.cluster_id = has_rows.cluster_id)
 $$;
 COMMENT ON FUNCTION kube_reports_internal.has_rows(integer)
-	IS 'whether any row of a cluster is stored besides its lanes';
+	IS 'whether the cluster has any row besides its lanes';
 
 CREATE FUNCTION kube_reports_internal.remove_marked_clusters() RETURNS boolean
 LANGUAGE plpgsql VOLATILE
@@ -236,7 +238,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.remove_marked_clusters()
-	IS 'continues the removal of a cluster that no other session continues; false: there is none';
+	IS 'continues the removal of a cluster that no other session is removing; false: there is no such cluster';
 
 -- The procedure commits: it can neither be SECURITY DEFINER nor have a SET clause.  So functions do the work.
 CREATE PROCEDURE kube_reports.unregister_cluster(cluster uuid, force boolean DEFAULT false)

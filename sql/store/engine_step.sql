@@ -16,7 +16,7 @@ BEGIN
 		SELECT false, false, false INTO more, follow_policies, policies_stored;
 		RETURN;
 	END IF;
-	-- A receiver stores documents of senders' clusters.  It also takes the work of clusters without proxies.
+	-- A receiver stores documents of senders' clusters, and takes over the work of clusters without proxies.
 	INSERT INTO kube_reports_internal.sql_answer (backend, question, trial, clusters)
 		SELECT pg_backend_pid(), '', work = 'aggregate' AND cardinality(answered) = 0, ARRAY(
 			SELECT c.id FROM kube_reports.cluster c
@@ -31,7 +31,7 @@ BEGIN
 		SELECT pg_backend_pid(), a.question, a.answer FROM unnest(answered, answers) a(question, answer);
 	BEGIN
 		IF work = 'aggregate' THEN
-			-- Clients that write do not wait for a step that only asks.
+			-- Writing clients do not wait for a step that only asks questions: the step is rolled back.
 			BEGIN
 				SELECT p.more, p.follow_policies, p.policies_stored INTO more, follow_policies, policies_stored
 					FROM kube_reports_internal.aggregate_piece(cluster,
@@ -63,9 +63,9 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_engine_piece(uuid, text, bigint, text[], text[],
 	kube_reports_internal.caller)
-	IS 'one step of work (catch_up, maintain, aggregate) that may ask the engine. questions not null: the step did '
-		'nothing; each question begins with its hash of 32 characters, by which the next call refers to its answers. '
-		'told: see api_may_merge()';
+	IS 'one step of work (catch_up, maintain, aggregate) that may ask the engine questions. If questions is not null, '
+		'the step did nothing; each question begins with its hash of 32 characters, and the next call gives the '
+		'answers by these hashes. told: see api_may_merge()';
 
 CREATE PROCEDURE kube_reports_internal.api_engine_step(cluster uuid, work text, told bigint, answered text[],
 	answers text[], INOUT more boolean, INOUT follow_policies boolean, INOUT policies_stored boolean,

@@ -2,9 +2,8 @@
 --	  Holding the writes of a cluster, for the time in which it moves to
 --	  another database.
 --
--- A held lane is refused by every writer behind the lane's lock: the API, DML,
--- imports, merges and sweeps.  Reads, watches and the derivation of results go
--- on.
+-- Every writer (the API, DML, imports, merges, sweeps) refuses a held lane after it has taken the lane's lock.  Reads,
+-- watches and the derivation of results continue.
 
 CREATE FUNCTION kube_reports_internal.require_unheld(lane integer) RETURNS void
 LANGUAGE plpgsql STABLE
@@ -22,7 +21,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.require_unheld(integer)
-	IS 'raises 55P03 if writes of the lane are held; the API answers that with 503';
+	IS 'raises 55P03 if writes of the lane are held; the API answers this error with 503';
 
 CREATE FUNCTION kube_reports.hold_writes(cluster uuid) RETURNS void
 LANGUAGE plpgsql VOLATILE

@@ -1,18 +1,15 @@
 -- import.sql
 --	  Copies of the objects of a cluster, or of a reports-server.
 --
--- "kube-reports-proxy import" reads objects in batches and hands them to
--- api_import(), which stores them unchanged: uid, creation time, generation,
--- owners and managed fields are the source's.  Everything else is as in any
--- write: schema, versions, log, results, watchers.
+-- "kube-reports-proxy import" reads objects in batches and passes them to api_import(), which stores them unchanged:
+-- uid, creation time, generation, owners and managed fields are copied from the source.  Schema, versions, log, results
+-- and watches are handled as in any write.
 --
--- Table imported notes for each copy its object in the source and the version
--- that the copy got here.  This tells what may be done without losing a
--- change.  A copy that still has that version was not changed here and follows
--- the source.  A copy with another version is newer than the source.  A copy
--- that no longer exists was deleted here, and is stored again only when the
--- source has changed since.  "cleanup" deletes an object in the source only if
--- it has the resourceVersion that was copied and verified.
+-- For each copy, table imported has the object in the source and the version that the copy got here.  So an import
+-- knows what it can do without losing a change.  A copy that still has that version was not changed here, and an import
+-- updates it from the source.  A copy with another version was changed here and stays.  A copy that no longer exists
+-- was deleted here, and is stored again only if the source has changed since.  "cleanup" deletes an object in the
+-- source only if the object has the resourceVersion that was copied and verified.
 --
 -- Documents come in two parts, metadata without resourceVersion and the rest,
 -- as the canonical JSON that the engine writes.  Stored documents are compared
@@ -40,8 +37,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.import_target(uuid, text, text, text, kube_reports_internal.caller)
-	IS 'the cluster, type and lane of imported objects. Raises 42704 when the type is not served, or the caller may '
-		'not serve the cluster';
+	IS 'the cluster, type and lane of imported objects. Raises 42704 if the type is not served, or the caller may not '
+		'serve the cluster';
 
 CREATE TYPE kube_reports_internal.importing AS (
 	namespace	text,
@@ -53,7 +50,7 @@ CREATE TYPE kube_reports_internal.importing AS (
 	refused		text
 );
 COMMENT ON TYPE kube_reports_internal.importing
-	IS 'an object that is imported, as it would be stored; refused: why it cannot be';
+	IS 'an imported object in the form in which it would be stored; refused: why it cannot be stored';
 
 -- The EXCEPTION clause costs little: its subtransaction writes nothing.
 CREATE FUNCTION kube_reports_internal.import_admit(definition_id bigint, definition kube_reports.report,
@@ -88,13 +85,14 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.import_admit(bigint, kube_reports.report, bigint, kube_reports.report,
 	boolean, text, text)
-	IS 'a document as it would be stored: with its own uid, time of creation, generation and managed fields';
+	IS 'a document in the form in which it would be stored: it keeps its uid, time of creation, generation and '
+		'managed fields';
 
 CREATE FUNCTION kube_reports_internal.import_actor() RETURNS text
 LANGUAGE sql STABLE
 RETURN coalesce(kube_reports_internal.sealed('actor'), session_user::text);
 COMMENT ON FUNCTION kube_reports_internal.import_actor()
-	IS 'the actor of an import: the sender of the batch under way (api_forward_batch()), or the role';
+	IS 'the actor of an import: the sender of the present batch (api_forward_batch()), or the role';
 
 CREATE FUNCTION kube_reports_internal.import_object(lane integer, cluster_id integer, type_id integer,
 	written_at timestamptz,
@@ -155,7 +153,7 @@ BEGIN
 				stored.version, stored.metadata, stored.body);
 	ELSE
 		outcome := CASE WHEN stored.version IS NULL THEN 'imported' ELSE 'updated' END;
-		-- An object of the same name with another uid is another object: delete the old one first.
+		-- An object of the same name with another uid is another object: delete the stored one first.
 		IF stored.version IS NOT NULL THEN
 			PERFORM kube_reports_internal.import_removal(lane, cluster_id, type_id, written_at, item.namespace,
 				item.name);
@@ -188,8 +186,8 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.import_object(integer, integer, integer, timestamptz,
 	kube_reports_internal.importing, text, boolean, text)
-	IS 'stores one object that is imported, unless it is the same here or newer; the caller holds the lane''s lock. '
-		'outcome: imported, updated, unchanged, kept (the object here is newer), refused';
+	IS 'stores one imported object, unless the stored object is the same or newer; the caller holds the lane''s lock. '
+		'outcome: imported, updated, unchanged, kept (the stored object is newer), refused';
 
 CREATE FUNCTION kube_reports_internal.import_removal(lane integer, cluster_id integer, type_id integer,
 	written_at timestamptz,
@@ -209,7 +207,7 @@ BEGIN ATOMIC
 		FROM gone g;
 END;
 COMMENT ON FUNCTION kube_reports_internal.import_removal(integer, integer, integer, timestamptz, text, text)
-	IS 'deletes a copy here; the caller holds the lane''s lock';
+	IS 'deletes a stored copy; the caller holds the lane''s lock';
 
 -- Updates results, history, counts and merges from the changes that were logged above a version.
 CREATE FUNCTION kube_reports_internal.import_derive(lane integer, mapped boolean, aggregated boolean, before bigint)
@@ -290,10 +288,10 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_import(uuid, text, text, text, text[], text[], text[], boolean,
 	kube_reports_internal.caller, text)
-	IS 'stores a batch of objects of one type as they are at their source, each with its resourceVersion there, its '
-		'metadata without it and the rest of its document. Returns one row for each, see import_object(); a refused '
-		'object does not stop the others. overwrite: also objects that were changed or deleted here. source: cluster, '
-		'reports-server or sender';
+	IS 'stores a batch of objects of one type as they are at their source. For each object the arrays have its '
+		'resourceVersion at the source, its metadata without it, and the rest of its document. Returns one row for '
+		'each object, see import_object(); a refused object does not stop the others. overwrite: also stores objects '
+		'that were changed or deleted here. source: cluster, reports-server or sender';
 
 -- Called in a transaction of its own, after the transaction of api_import(), to compare the committed objects.
 CREATE FUNCTION kube_reports_internal.api_import_verify(cluster uuid, "group" text, version text, resource text,
@@ -332,8 +330,8 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_import_verify(uuid, text, text, text, text[], text[], text[],
 	kube_reports_internal.caller)
-	IS 'compares stored objects with the SHA-256 of metadata and document that api_import() was given, in '
-		'hexadecimal, and notes those that are the same as verified; returns the others';
+	IS 'compares stored objects with the SHA-256 (in hexadecimal) of the metadata and document that api_import() '
+		'stored, and marks equal objects as verified; returns the objects that differ';
 
 CREATE FUNCTION kube_reports_internal.api_import_stale(cluster uuid, "group" text, version text, resource text,
 		seen_before timestamptz, remove boolean, max_rows integer,
@@ -386,8 +384,8 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_import_stale(uuid, text, text, text, timestamptz, boolean, integer,
 	kube_reports_internal.caller, text)
-	IS 'the number of unchanged copies of a source whose objects were not seen there since a time. remove: deletes the '
-		'next of these copies, at most max_rows';
+	IS 'the number of unchanged copies of a source whose objects were not seen at the source since a time. remove: '
+		'deletes the next of these copies, at most max_rows';
 
 CREATE FUNCTION kube_reports_internal.api_cleanup(cluster uuid, "group" text, version text, resource text,
 		namespaces text[], names text[], uids text[], source_versions text[],
@@ -426,8 +424,8 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_cleanup(uuid, text, text, text, text[], text[], text[], text[],
 	kube_reports_internal.caller)
-	IS 'which objects, named with the uid and resourceVersion that they have at the source, are stored here: verified '
-		'(the same, or one that was changed here since), gone (it was deleted here since) or refused, with the reason';
+	IS 'the state here of objects that are named with their uid and resourceVersion at the source: verified (equal, '
+		'or changed here since), gone (deleted here since) or refused, with the reason';
 
 CREATE FUNCTION kube_reports_internal.api_cleanup_done(cluster uuid, "group" text, version text, resource text,
 		namespaces text[], names text[], uids text[],
@@ -449,4 +447,4 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_cleanup_done(uuid, text, text, text, text[], text[], text[],
 	kube_reports_internal.caller)
-	IS 'forgets the imports of objects that the source no longer has';
+	IS 'deletes the rows about imports of objects that the source no longer has';

@@ -5,12 +5,10 @@
 -- These functions do not read pg_extension: the plain script
 -- (docs/managed.md) makes the same objects without an extension.
 --
--- A dump of an extension has only rows, and CREATE EXTENSION makes a new row of
--- table store.  A dump of the plain script's objects has everything, including
--- the row of table store.  So the mark is the OID of a table: a restore gives
--- the table a new OID.  The mark is in the body of a function: a dump has
--- functions, and logical replication does not copy them.  Base backups and
--- pg_upgrade keep the OIDs of tables.
+-- A dump of an extension has only rows, and CREATE EXTENSION makes a new row of table store.  A dump of the plain
+-- script's objects has everything, including the row of table store.  So the OID of a table marks the installation: a
+-- restore gives the table a new OID.  The mark is in the body of a function: a dump contains functions, and logical
+-- replication does not copy them.  Base backups and pg_upgrade keep the OIDs of tables.
 
 CREATE FUNCTION kube_reports_internal.script_version() RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -18,7 +16,7 @@ RETURN 'SCRIPT_VERSION';
 COMMENT ON FUNCTION kube_reports_internal.script_version()
 	IS 'the version of the script that made or updated these objects';
 
--- Not a statement of its own: an update would write the first value again.
+-- Not a plain CREATE FUNCTION: an update would write the first value again.
 DO $$
 BEGIN
 	CREATE FUNCTION kube_reports_internal.placed() RETURNS oid
@@ -28,4 +26,4 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.placed()
 	IS 'the OID that table kube_reports_internal.store had when this store was made or its last restore was finished; '
-		'null in an extension, whose dump does not hold that table';
+		'null in an extension, whose dump does not contain that table';

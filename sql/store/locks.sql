@@ -12,7 +12,7 @@
 CREATE FUNCTION kube_reports_internal.lock_class() RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN 1802661986;
-COMMENT ON FUNCTION kube_reports_internal.lock_class() IS 'first key of all advisory locks of kube_reports';
+COMMENT ON FUNCTION kube_reports_internal.lock_class() IS 'the first key of all advisory locks of kube_reports';
 
 ---- second keys; the second key of a lane is its id ----
 
@@ -20,59 +20,65 @@ CREATE FUNCTION kube_reports_internal.store_lock() RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN 0;
 COMMENT ON FUNCTION kube_reports_internal.store_lock()
-	IS 'second key of the lock of the store: shared by API writes, alone for DML, registry and upkeep; taken first';
+	IS 'the second key of the store lock. API writes share the lock; DML, the registry and upkeep hold it alone. It '
+		'is taken before all other locks';
 
--- Only tried: a session that does not get the lock returns at once.
+-- Sessions only try this lock: a session that does not get it returns at once.
 CREATE FUNCTION kube_reports_internal.compaction_lock() RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN -1;
-COMMENT ON FUNCTION kube_reports_internal.compaction_lock() IS 'second key of the lock of whoever compacts the log';
+COMMENT ON FUNCTION kube_reports_internal.compaction_lock()
+	IS 'the second key of the lock that a session holds while it compacts the log';
 
 -- Taken before the locks of the store and the lanes.
 CREATE FUNCTION kube_reports_internal.sweep_lock() RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN -2;
 COMMENT ON FUNCTION kube_reports_internal.sweep_lock()
-	IS 'second key of the lock of whoever deletes the objects of a namespace that is gone';
+	IS 'the second key of the lock that a session holds while it deletes the objects of a deleted namespace';
 
--- Folding only tries the lock.  A session that folds waits for no other lock, except in a writer's transaction for
--- further lanes of that writer.  Deleting a cluster and correcting counts wait for the lock.
+-- A session that folds only tries this lock.  It waits for no other lock, except in the transaction of a writer, for
+-- further lanes of this writer.  Deleting a cluster and correcting counts wait for this lock.
 CREATE FUNCTION kube_reports_internal.folding_lock() RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN -3;
-COMMENT ON FUNCTION kube_reports_internal.folding_lock() IS 'second key of the lock of whoever folds counts';
+COMMENT ON FUNCTION kube_reports_internal.folding_lock()
+	IS 'the second key of the lock that a session holds while it folds counts';
 
--- Taken after the lanes' locks, by the first event of a month.  A session that waited for it finds the partition.
+-- The first event of a month takes it after the locks of lanes.  A session that has waited for it finds the partition.
 CREATE FUNCTION kube_reports_internal.history_lock() RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN -4;
 COMMENT ON FUNCTION kube_reports_internal.history_lock()
-	IS 'second key of the lock of whoever makes a month of history';
+	IS 'the second key of the lock that a session holds while it makes a month of history';
 
--- Only tried, before the folding lock, which is only tried as well.
+-- Sessions only try it, before the folding lock, which they only try, too.
 CREATE FUNCTION kube_reports_internal.garbage_lock() RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN -5;
-COMMENT ON FUNCTION kube_reports_internal.garbage_lock() IS 'second key of the lock of whoever collects garbage';
+COMMENT ON FUNCTION kube_reports_internal.garbage_lock()
+	IS 'the second key of the lock that a session holds while it collects garbage';
 
--- Only tried.  The holder waits for no table.
+-- Sessions only try it.  A session that holds it waits for no table.
 CREATE FUNCTION kube_reports_internal.analyze_lock() RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN -6;
-COMMENT ON FUNCTION kube_reports_internal.analyze_lock() IS 'second key of the lock of whoever analyzes tables';
+COMMENT ON FUNCTION kube_reports_internal.analyze_lock()
+	IS 'the second key of the lock that a session holds while it analyzes tables';
 
 -- A step of removing a cluster takes it before the store lock and the folding lock.  Upkeep only tries it.
 CREATE FUNCTION kube_reports_internal.removal_lock() RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN -7;
-COMMENT ON FUNCTION kube_reports_internal.removal_lock() IS 'second key of the lock of whoever removes a cluster';
+COMMENT ON FUNCTION kube_reports_internal.removal_lock()
+	IS 'the second key of the lock that a session holds while it removes a cluster';
 
 -- A merge tries it before the locks of the store and the lanes.  Changes of options or active policies wait for it.
 CREATE FUNCTION kube_reports_internal.aggregation_lock(cluster_id integer) RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN -16 - cluster_id;
 COMMENT ON FUNCTION kube_reports_internal.aggregation_lock(integer)
-	IS 'second key of the advisory lock that keeps the merges of a cluster apart';
+	IS 'the second key of the lock that a merge of a cluster holds, so that only one runs at a time';
 
 CREATE VIEW kube_reports.lock_status AS
 	SELECT CASE WHEN k.key > 0 THEN 'lane' WHEN k.key = kube_reports_internal.store_lock() THEN 'store'
@@ -105,13 +111,14 @@ LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	-- First, because a new incarnation takes the lock exclusively.
+	-- This check comes first, because a new incarnation takes the lock exclusively.
 	PERFORM kube_reports_internal.require_incarnation();
 	PERFORM pg_advisory_xact_lock_shared(kube_reports_internal.lock_class(), kube_reports_internal.store_lock());
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.lock_store_shared()
-	IS 'taken by API writes: excludes DML and upkeep; notices a promoted server, see require_incarnation()';
+	IS 'the store lock as API writes take it: shared, so that DML and upkeep wait. Also notices a promoted server, '
+		'see require_incarnation()';
 
 CREATE FUNCTION kube_reports_internal.lock_store() RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -123,15 +130,16 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.lock_store()
-	IS 'taken by DML and by upkeep: excludes every other writer until the transaction ends. Raises 0A000 unless the '
-		'transaction is READ COMMITTED';
+	IS 'the store lock as DML and upkeep take it: every other writer waits until the transaction ends. Raises 0A000 '
+		'unless the transaction is READ COMMITTED';
 
 CREATE FUNCTION kube_reports_internal.lock_lane(lane integer) RETURNS void
 LANGUAGE sql VOLATILE
 BEGIN ATOMIC
 	SELECT pg_advisory_xact_lock(kube_reports_internal.lock_class(), lane);
 END;
-COMMENT ON FUNCTION kube_reports_internal.lock_lane(integer) IS 'taken before the lane''s next version is drawn';
+COMMENT ON FUNCTION kube_reports_internal.lock_lane(integer)
+	IS 'takes the lock of a lane; called before the lane''s next version is drawn';
 
 CREATE FUNCTION kube_reports_internal.lock_lanes(cluster_id integer) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -143,7 +151,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.lock_lanes(integer)
-	IS 'takes the locks of all lanes of a cluster, in their order: every write that is under way is waited for';
+	IS 'takes the locks of all lanes of a cluster, in their order, and so waits for every write in progress';
 
 -- A lock does not protect a transaction whose snapshot is older than the lock.
 CREATE FUNCTION kube_reports_internal.require_read_committed() RETURNS void
@@ -162,8 +170,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.require_read_committed()
-	IS 'raises an error in a transaction whose snapshot may be too old for a write, and prevents two-phase commit of '
-		'the transaction';
+	IS 'raises 0A000 in a transaction whose snapshot may be too old for a write, and prevents two-phase commit of the '
+		'transaction';
 
 CREATE FUNCTION kube_reports.lock_writes() RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -177,8 +185,8 @@ COMMENT ON FUNCTION kube_reports.lock_writes()
 	IS 'keeps all others from writing until the transaction ends: a transaction of many writes that begins with this '
 		'call never fails with 40P01. Raises 0A000 unless the transaction is READ COMMITTED';
 
--- In a block with an EXCEPTION clause COMMIT always fails, and its message differs from that of ROLLBACK.  In a
--- transaction block, or when a function is the caller, both fail for that reason and have the same message.
+-- In a block with an EXCEPTION clause COMMIT always fails, and its message differs from the message of ROLLBACK.  In a
+-- transaction block, or in a procedure that a function calls, both fail for that reason and have the same message.
 CREATE PROCEDURE kube_reports_internal.require_own_transactions(procedure text)
 LANGUAGE plpgsql
 AS $$
@@ -205,10 +213,10 @@ BEGIN
 END
 $$;
 COMMENT ON PROCEDURE kube_reports_internal.require_own_transactions(text)
-	IS 'raises 25001 where a procedure cannot commit; procedures that commit call it first, with their name';
+	IS 'raises 25001 if a procedure cannot commit. Procedures that commit call it first, with their name';
 
--- A change that is visible before it is durable may be lost in a crash, and the state of the sequence with it.  Then
--- the same versions would be given again.
+-- If a change is visible before it is durable, a crash may lose the change and the state of the sequence.  Then the
+-- same versions would be given again.
 CREATE FUNCTION kube_reports_internal.commit_durably() RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -220,10 +228,10 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.commit_durably()
-	IS 'makes this transaction durable before anybody sees it, also where synchronous_commit is off';
+	IS 'makes this transaction durable before its changes become visible, even if synchronous_commit is off';
 
--- The newest version of a lane: the version of the log's last change, or the floor when the log is empty.  Exact in one
--- snapshot, because versions become visible in order.
+-- The newest version of a lane: the version of the last change in the log, or the floor if the log is empty.  It is
+-- exact in one snapshot, because versions become visible in order.
 CREATE FUNCTION kube_reports_internal.lane_version(lane integer) RETURNS bigint
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
@@ -239,11 +247,11 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.lane_version(integer)
-	IS 'newest version of a lane in this snapshot; null when there is no such lane';
+	IS 'the newest version of a lane in this snapshot; null if there is no such lane';
 
 
--- A clock that was set back must not put history out of order.  A clock that was set back by more than a day is
--- trusted: then the earlier times were wrong.
+-- History must stay in the order of time when the clock is set back.  If the clock was set back by more than a day, the
+-- new time counts: then the earlier times were wrong.
 CREATE FUNCTION kube_reports_internal.lane_time(lane integer) RETURNS timestamptz
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -267,5 +275,5 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.lane_time(integer)
-	IS 'the time of the next change of a lane: now, or that of its newest change where the clock was set back by less '
-		'than a day. The caller holds the lane''s lock';
+	IS 'the time of the next change of a lane: now, or the time of its newest change if the clock was set back by '
+		'less than a day. The caller holds the lane''s lock';

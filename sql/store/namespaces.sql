@@ -1,31 +1,23 @@
 -- namespaces.sql
 --	  The namespaces that objects belong to, and their deletion.
 --
--- All objects under a namespace's name belong to the namespace with the uid in
--- table namespace.  A create from a proxy that knows namespaces carries the
--- uid that the proxy saw, and succeeds only while the namespace with that uid
--- is active.  When a namespace is dead, its objects are deleted, then its row.
--- So the next namespace of that name starts empty.
+-- All objects under a namespace's name belong to the namespace with the uid in table namespace.  A create from a proxy
+-- that knows namespaces has the uid that the proxy saw, and succeeds only while the namespace with that uid is active.
+-- When a namespace is dead, its objects are deleted, then its row.  So the next namespace of that name starts empty.
 --
--- Why no object is left behind: the namespace is marked first, then the lane
--- is locked.  A namespace is marked dead in a transaction of its own, and the
--- sweep takes a lane's lock afterwards.  A create checks the mark under the
--- same lock.  Either the create came before the mark, and the sweep sees its
--- object, or the create sees the mark.
+-- Why no object is left behind: a namespace is marked dead in a transaction of its own, and the sweep takes a lane's
+-- lock afterwards.  A create checks the mark under the same lock.  If the create held the lock before the mark was set,
+-- the sweep finds its object; otherwise the create finds the mark and fails.
 --
--- Why no other object is deleted: uids are never used again.  A proxy reads
--- the row, then asks kube-apiserver for that one namespace.  The row is marked
--- only if the answer has another uid or says that the namespace does not
--- exist, and only if the row still has the uid that was read.  Without an
--- answer nothing is marked.
+-- Why no other object is deleted: uids are never used again.  A proxy reads the row, then asks kube-apiserver for that
+-- one namespace.  The row is marked only if the answer has another uid or says that the namespace does not exist, and
+-- only if the row still has the uid that was read.  Without an answer nothing is marked.
 --
--- A namespace is terminating before it is gone.  The namespace controller then
--- deletes its content here, which makes the proxy note that it is terminating:
--- from then on nothing is created with its uid.  If no proxy noted it, a proxy
--- whose watch is behind may have created objects with the old uid when the
--- next namespace already existed.  These objects belong to the next namespace.
--- Their time of creation tells them from the others, to the second, as far as
--- the clocks of the two servers agree.
+-- A namespace is terminating before it is gone.  The namespace controller then deletes its content here.  By these
+-- requests a proxy learns that the namespace is terminating, and marks it: from then on nothing is created with its
+-- uid.  If no proxy marked the namespace, a proxy whose watch is behind may have created objects with the old uid after
+-- the next namespace was created.  Such objects belong to the next namespace.  They are recognized by their time of
+-- creation, to the second, as far as the clocks of the two servers agree.
 
 -- The names of the namespaces that contain objects: one probe of the primary key for each type and name.
 CREATE FUNCTION kube_reports_internal.used_namespaces(cluster_id integer) RETURNS SETOF text
@@ -111,8 +103,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_namespaces(uuid, text, kube_reports_internal.caller)
-	IS 'one namespace as it is stored, or (only_name null) all of them; state unknown: there are objects under that '
-		'name, and no proxy knows of which namespace';
+	IS 'a namespace as it is stored; all namespaces if only_name is null. State unknown: there are objects under that '
+		'name, and no proxy has said to which namespace they belong';
 
 CREATE FUNCTION kube_reports_internal.api_namespace(cluster uuid, name text, old_uid text,
 	new_uid text, terminating boolean,
@@ -161,13 +153,13 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_namespace(uuid, text, text, text, boolean, kube_reports_internal.caller)
-	IS 'stores the answer of kube-apiserver about one namespace (new_uid empty: it does not exist), which was asked '
-		'after the row was read with old_uid (empty: no row). Does nothing when the row has another uid by now. '
-		'Returns the row as it is then; nulls: none';
+	IS 'stores the answer of kube-apiserver about one namespace. new_uid: the uid in the answer; empty: the namespace '
+		'does not exist. old_uid: the uid in the row that was read before kube-apiserver was asked; empty: there was '
+		'no row. Does nothing if the row has another uid now. Returns the row as it is now; nulls: there is none';
 
--- The sweep does not wait for the finalizers of a dead namespace's objects.  A namespace is gone only when nothing is
--- left in it, so controllers had time to remove their finalizers.  kube-apiserver would not let them finish in a
--- namespace that does not exist.  So its deletes need no decision and no engine.
+-- The sweep ignores the finalizers of a dead namespace's objects.  A namespace is gone only when it is empty, so
+-- controllers had time to remove their finalizers; afterwards kube-apiserver refuses changes in a namespace that does
+-- not exist. So the deletions of a sweep need no decision and no engine.
 CREATE FUNCTION kube_reports_internal.sweep_piece(cluster uuid, name text, dead_uid text, new_uid text,
 	new_created timestamptz,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
@@ -192,7 +184,7 @@ BEGIN
 	PERFORM kube_reports_internal.require_read_committed();
 	SELECT c.id INTO served FROM kube_reports.cluster c WHERE c.uid = cluster
 		AND kube_reports_internal.may_serve(c.id, caller);
-	-- One session at a time: the next one then finds the next piece, or nothing left to do.
+	-- One session at a time: the next session then finds the next piece, or finds that everything is deleted.
 	PERFORM pg_advisory_xact_lock(kube_reports_internal.lock_class(), kube_reports_internal.sweep_lock());
 	SELECT CASE WHEN n.orderly OR new_uid = '' THEN 'infinity' ELSE new_created END INTO born_before
 		FROM kube_reports_internal.namespace n
@@ -218,7 +210,7 @@ BEGIN
 					FROM kube_reports_internal.namespace_objects(served, sweep_piece.name, born_before, 500) o
 					WHERE o.resource_type = target) s
 			WHERE s.before < 4000000;
-		-- What another writer changes meanwhile is in the next piece.
+		-- An object that another writer has changed since is in the next piece.
 		PERFORM kube_reports_internal.commit_durably(),
 			kube_reports_internal.commit_decided(served_type.cluster_id, served_type.type_id, served_type.lane,
 				served_type.floor, served_type.mapping_id, served_type.mapping, served_type.fill_summary,
@@ -227,7 +219,7 @@ BEGIN
 		RETURN;
 	END IF;
 
-	-- No object is visible.  Creates in progress that came before the mark hold their lanes: wait for them.
+	-- No object is visible.  Creates in progress that began before the mark hold locks of lanes: wait for them.
 	PERFORM kube_reports_internal.lock_store_shared();
 	PERFORM kube_reports_internal.lock_lanes(served);
 	IF EXISTS (SELECT FROM kube_reports_internal.namespace_objects(served, name, born_before, 1)) THEN
@@ -243,9 +235,10 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.sweep_piece(uuid, text, text, text, timestamptz, kube_reports_internal.caller)
-	IS 'deletes the next objects of a dead namespace, at most 500 or 4 MB, whatever their finalizers. At the end it '
-		'stores the namespace that kube-apiserver has under that name now (new_uid empty: none), asked after the '
-		'namespace was marked dead. False: all are deleted, or the namespace is not the dead one';
+	IS 'deletes the next objects of a dead namespace, at most 500 or 4 MB, and ignores their finalizers. At the end '
+		'it stores the namespace that kube-apiserver now has under that name (new_uid empty: none); kube-apiserver '
+		'was asked after the namespace was marked dead. False: all objects are deleted, or the namespace is not the '
+		'dead one';
 
 CREATE PROCEDURE kube_reports_internal.api_sweep(cluster uuid, name text, dead_uid text, new_uid text,
 	new_created timestamptz, INOUT more boolean)

@@ -33,9 +33,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_hello(uuid, text, integer, kube_reports_internal.caller)
-	IS 'a proxy introduces itself, with the newest protocol that it speaks: checks its role, finishes an update or a '
-		'restore, moves to a new incarnation when the server changed; says which protocols this version understands, '
-		'and its variant';
+	IS 'the first call of a proxy, with the newest protocol that the proxy speaks. Checks its role, finishes an '
+		'update or a restore, and moves to a new incarnation if the server changed. Returns the protocols that this '
+		'version understands, and its variant';
 
 CREATE FUNCTION kube_reports_internal.api_registry(cluster uuid,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
@@ -64,8 +64,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_registry(uuid, kube_reports_internal.caller)
-	IS 'the served types of a cluster, with the columns that a proxy needs to decide itself (variant sql): see '
-		'resolve(). Raises 42501 when the caller may not serve it';
+	IS 'the served types of a cluster, see resolve(). Some columns are only for proxies that decide about writes '
+		'(variant sql). Raises 42501 if the caller may not serve the cluster';
 
 CREATE FUNCTION kube_reports_internal.api_documents(cluster uuid,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
@@ -84,7 +84,7 @@ AS $$
 	ORDER BY d.position
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_documents(uuid, kube_reports_internal.caller)
-	IS 'discovery and OpenAPI documents, in the order of their preference within a path';
+	IS 'the documents of discovery and OpenAPI; documents of one path are in the order of preference';
 
 CREATE FUNCTION kube_reports_internal.api_counts(cluster uuid,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
@@ -102,9 +102,9 @@ AS $$
 	ORDER BY t."group", t.plural
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_counts(uuid, kube_reports_internal.caller)
-	IS 'stored objects of each type, for metrics';
+	IS 'the number of stored objects of each type, for metrics';
 
--- Series of passed and skipped results are left out first.
+-- If there are too many series, series of passed and skipped results are left out first.
 CREATE FUNCTION kube_reports_internal.api_result_counts(cluster uuid, max_rows integer,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
 		OUT namespace text, OUT policy text, OUT status text, OUT severity text, OUT category text, OUT source text,
@@ -127,12 +127,12 @@ AS $$
 	LIMIT max_rows
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_result_counts(uuid, integer, kube_reports_internal.caller)
-	IS 'how many results there are, with the labels of Policy Reporter''s metrics in simple mode: namespace empty for '
-		'reports of cluster scope, severity null where there is none, category Other where there is none; at most '
-		'max_rows of them, failing ones (warn, fail, error) first; series: how many there are';
+	IS 'the number of results for each set of labels of Policy Reporter''s metrics in simple mode: namespace is empty '
+		'for reports of cluster scope, severity is null if there is none, category is Other if there is none. At most '
+		'max_rows rows, those of failing results (warn, fail, error) first; series: the number of all rows';
 
--- A connection of a proxy may last for weeks, so upkeep refreshes the time, too.  Every replica's upkeep calls this;
--- the row is written about once a minute, and a locked row is left alone.
+-- A connection of a proxy may last for weeks, so upkeep updates the time, too.  The upkeep of every replica calls this
+-- function; the row is written about once a minute, and a locked row is skipped.
 CREATE FUNCTION kube_reports_internal.note_served(cluster uuid) RETURNS void
 LANGUAGE sql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -144,7 +144,7 @@ AS $$
 			FOR NO KEY UPDATE SKIP LOCKED)
 $$;
 COMMENT ON FUNCTION kube_reports_internal.note_served(uuid)
-	IS 'notes that a proxy serves a cluster now, unless that was noted less than a minute ago';
+	IS 'stores that a proxy serves a cluster now, unless that was stored less than a minute ago';
 
 CREATE FUNCTION kube_reports_internal.api_maintain(cluster uuid,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller()) RETURNS boolean
@@ -186,5 +186,5 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_catch_up(uuid, kube_reports_internal.caller)
-	IS 'one small step of bringing counts, and results after a restore, up to date; true when there is more to do';
+	IS 'one small step that brings counts, and after a restore also results, up to date; true if there is more to do';
 

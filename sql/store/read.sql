@@ -16,7 +16,7 @@ BEGIN ATOMIC
 		'"retryAfterSeconds":1}');
 END;
 COMMENT ON FUNCTION kube_reports_internal.version_too_large(bigint, bigint)
-	IS 'the Status for a version that has not been given yet';
+	IS 'the Status for a version that was not given yet';
 
 CREATE FUNCTION kube_reports_internal.api_get(cluster uuid, request text,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
@@ -69,9 +69,9 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_get(uuid, text, kube_reports_internal.caller) IS 'answers a get';
 
--- Returns those of the next max_rows keys that belong to the state.  Documents stay in stored form until they are
--- rendered.  A generic plan serves every walk along the key.  A search by labels or by name gets a custom plan, because
--- only the values tell whether the index of labels helps.
+-- Returns the objects of the state among the next max_rows keys.  Documents stay in stored form until they are
+-- rendered.  A generic plan is used for every walk along the key.  A search by labels or by name gets a custom plan,
+-- because only its values tell whether the index of labels helps.
 CREATE FUNCTION kube_reports_internal.list_window(target_cluster integer, target_type integer,
 	target_lane integer, needs_body boolean,
 		at_version bigint, changed boolean, only_namespace text, only_name text, after_namespace text, after_name text,
@@ -87,7 +87,7 @@ SET work_mem = '32MB'
 AS $$
 #variable_conflict use_column
 DECLARE
-	-- Sorts after every name of a namespace in byte order.
+	-- This text sorts after every name of a namespace in byte order.
 	last_namespace CONSTANT text := coalesce(only_namespace, '~');
 	found_rows	integer;
 	edge_namespace text;
@@ -172,8 +172,9 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.list_window(integer, integer, integer, boolean, bigint, boolean, text, text,
 	text, text, text[], text, text, integer)
-	IS 'the objects of the state at a version among the next max_rows keys behind one, in their order; a last row '
-		'without metadata says that there may be more, behind its key (null: behind that of the row before)';
+	IS 'the objects of the state at a version among the next max_rows keys behind a key, in their order. A last row '
+		'without metadata says that there may be more objects, behind its key (null: behind the key of the row '
+		'before)';
 
 CREATE FUNCTION kube_reports_internal.api_list(cluster uuid, request text, cursor text,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
@@ -199,13 +200,13 @@ DECLARE
 	stored		record;
 	newest		bigint;
 	at_version	bigint;
-	-- The list has all stored objects, each as it is stored.
+	-- The list contains all stored objects of its scope, each as it is stored now.
 	plain		boolean;
 	most_rows	bigint;
 	rows_before bigint;
 	stored_body kube_reports.report;
 	size		bigint;
-	-- What is added to the texts of an item.
+	-- Bytes that the answer adds to the texts of an item.
 	envelope_bytes CONSTANT integer := 100;
 	only_namespace CONSTANT text := asked->>'namespace';
 	after_namespace text;
@@ -247,10 +248,10 @@ BEGIN
 		after_name := place->>'name';
 	ELSIF pg_is_in_recovery() AND (CASE WHEN plan.has_continue THEN plan.continue_version < 0 ELSE plan.match = 'r' END)
 		THEN
-		-- A standby may lack writes that were already answered: ask for the largest version, which leads to code 504.
+		-- A standby may lack writes that were already answered: ask for the largest version, so that the answer is 504.
 		at_version := 9223372036854775807;
 	ELSE
-		-- A continue token leads only into the namespace of its request.
+		-- A continue token is used only within the namespace of its request.
 		after_namespace := coalesce(asked->>'namespace', plan.continue_namespace, '');
 		after_name := CASE WHEN plan.has_continue THEN plan.continue_name ELSE '' END;
 		at_version := CASE
@@ -269,7 +270,7 @@ BEGIN
 	END IF;
 	IF at_version < target.floor OR target.lost @> at_version THEN
 		IF place IS NOT NULL THEN
-			-- The answer has begun: it can only be cut off.
+			-- The answer has begun, so it can only be aborted.
 			RAISE EXCEPTION 'version % of the list is gone', at_version USING ERRCODE = 'KR410';
 		END IF;
 		code := 410;
@@ -297,7 +298,7 @@ BEGIN
 	envelope := NULL;
 	transform := CASE items_before WHEN 0 THEN plan.transform ELSE replace(plan.transform, '+columns', '') END;
 	separated := items_before > 0 AND NOT plan.initial_events;
-	-- One below the largest bigint: one item more is asked for than is shown.
+	-- One below the largest bigint: the query asks for one item more than the page shows.
 	most_items := CASE WHEN plan.max_items > 0 THEN least(plan.max_items, 9223372036854775806) - items_before
 		ELSE 9223372036854775806 END;
 	plain := plan.envelope IS NOT NULL AND newest = at_version AND plan.terms = '{}' AND plan.field_name IS NULL
@@ -369,7 +370,7 @@ BEGIN
 			END LOOP;
 		END IF;
 		EXIT WHEN NOT more OR items = most_items OR bytes >= piece_bytes;
-		-- Small objects or few matches: make the window larger.
+		-- If objects are small or matches are few, make the window larger.
 		IF bytes < piece_bytes / 2 THEN
 			window_rows := least(window_rows * 2, 16000);
 		END IF;
@@ -409,10 +410,10 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_list(uuid, text, text, kube_reports_internal.caller)
-	IS 'answers a list, piece by piece: the first row is a reply, whose body goes on in the rows behind it; call '
-		'again with the last row''s next_cursor until that is null. With a watch request: its initial events as '
-		'frames. envelope (transform, apiVersion, kind, and first, next or event): items come as they are stored, and '
-		'the caller puts them together';
+	IS 'answers a list, piece by piece. The first row is a reply, and its body continues in the following rows; call '
+		'again with the next_cursor of the last row until it is null. For a watch request: its initial events as '
+		'frames. If envelope is not null (transform, apiVersion, kind, and first, next or event), items come as they '
+		'are stored, and the caller renders them';
 
 CREATE FUNCTION kube_reports_internal.continue_expired(token text) RETURNS bytea
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -430,11 +431,11 @@ BEGIN ATOMIC
 		'reason', 'Expired', 'code', 410)::text || chr(10), 'UTF8');
 END;
 COMMENT ON FUNCTION kube_reports_internal.continue_expired(text)
-	IS 'the Status for a continue token that is too old, with one to go on with';
+	IS 'the Status for a continue token that is too old, with a token to continue with';
 
--- Counts the objects of the state at a version behind a key: those stored now, minus those created later, plus those
--- deleted later.  The API allows leaving the number out.  This is done beyond 2,000, where counting would cost more
--- than the page.
+-- Counts the objects of the state at a version behind a key: the objects stored now, minus the objects created later,
+-- plus the objects deleted later.  The API allows the server to omit the number.  It is omitted above 2,000, where
+-- counting would take longer than reading the page.
 CREATE FUNCTION kube_reports_internal.count_after(target_cluster integer, target_type integer,
 	target_lane integer, at_version bigint,
 		only_namespace text, after_namespace text, after_name text) RETURNS bigint
@@ -468,6 +469,6 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.count_after(integer, integer, integer, bigint, text, text, text)
-	IS 'how many objects the state at a version has behind a key (remainingItemCount); null when there are more than '
-		'2,000';
+	IS 'the number of objects behind a key in the state at a version (remainingItemCount); null if there are more '
+		'than 2,000';
 

@@ -1,14 +1,13 @@
 -- receive.sql
 --	  A cluster that another database has sent.
 --
--- The cluster, its lanes, origins and rollups get ids of this store, and its
--- types have other ids here.  The id of a subject is a hash of its cluster's id,
--- too.  Everything else is stored as it came.  Versions are kept, and so is the
--- log: a client of the cluster goes on from the version that it has.
+-- The cluster, its lanes, origins and rollups get ids of this store, and its types have other ids here.  The id of a
+-- subject changes, too, because it is a hash that includes the id of the cluster.  All other values are stored as they
+-- arrive.  Versions are kept, and so is the log: a client of the cluster continues from its last version.
 --
--- Texts that clusters share are stored first, in small transactions: another
--- writer of the same text waits for its end.  All the rest is one transaction,
--- in which no writer of this store waits until its last step.
+-- Texts that clusters share are stored first, in small transactions, because another writer of the same text waits
+-- until such a transaction ends.  All other rows are stored in one transaction, and writers of this store wait only for
+-- its last step.
 
 CREATE FUNCTION kube_reports_internal.shared_relations() RETURNS regclass[]
 LANGUAGE sql STABLE
@@ -16,7 +15,7 @@ SET search_path = pg_catalog, pg_temp
 RETURN ARRAY['kube_reports_internal.actor', 'kube_reports_internal.detail',
 	'kube_reports_internal.criterion']::regclass[];
 COMMENT ON FUNCTION kube_reports_internal.shared_relations()
-	IS 'the moved tables whose rows belong to no cluster: texts that clusters share';
+	IS 'the moved tables whose rows belong to no cluster but are shared: texts';
 
 CREATE FUNCTION kube_reports_internal.moved_relations() RETURNS TABLE ("position" bigint, relation regclass)
 LANGUAGE sql STABLE
@@ -35,7 +34,7 @@ BEGIN ATOMIC
 		WITH ORDINALITY m(relation, "position");
 END;
 COMMENT ON FUNCTION kube_reports_internal.moved_relations()
-	IS 'the tables that have rows of a cluster which move with it, in the order in which they are filled';
+	IS 'the tables whose rows move with a cluster, in the order in which they are filled';
 
 CREATE FUNCTION kube_reports_internal.arriving_value(relation regclass, name name) RETURNS text
 LANGUAGE sql STABLE
@@ -63,7 +62,7 @@ RETURN CASE
 		'JOIN kube_reports_internal.arriving_subject m ON m.id = s.id ORDER BY s.place)'
 	ELSE format('(r).%I', name) END;
 COMMENT ON FUNCTION kube_reports_internal.arriving_value(regclass, name)
-	IS 'the expression for a column of a row r that arrives; $1: the answer of begin_arrival()';
+	IS 'the expression for a column of an arriving row r; $1 is the answer of begin_arrival()';
 
 CREATE FUNCTION kube_reports_internal.store_arriving(relation regclass, plan jsonb, after bigint, upto bigint)
 	RETURNS void
@@ -96,8 +95,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.store_arriving(regclass, jsonb, bigint, bigint)
-	IS 'stores the rows of a table that arrive, those after one position and up to another; texts that are there '
-		'already stay. Raises 22023 for a table whose rows do not move';
+	IS 'stores the arriving rows of a table after one position up to another; texts that are already stored stay. '
+		'Raises 22023 for a table whose rows do not move';
 
 CREATE FUNCTION kube_reports_internal.begin_arrival() RETURNS jsonb
 LANGUAGE plpgsql VOLATILE
@@ -154,7 +153,7 @@ BEGIN
 				HINT = 'Register them with kube_reports.register_crd(), as in the database that sent the cluster.';
 	END IF;
 
-	-- No writer draws a number meanwhile.
+	-- No writer draws a version before this transaction ends.
 	newest := (header->>'newest')::bigint;
 	IF newest > kube_reports_internal.version_limit() THEN
 		RAISE EXCEPTION 'version % is too large', newest
@@ -188,9 +187,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.begin_arrival()
-	IS 'checks that a complete cluster has arrived that may be stored here, and gives the numbers that it gets: of the '
-		'cluster, types, lanes; what to add to those of origins and rollups. Raises 55000, 42710 for a cluster that is '
-		'known here, 42704 for types that are not registered, 22003 for a version that is too large';
+	IS 'checks that a complete cluster has arrived that may be stored here. Returns the ids of the cluster, types and '
+		'lanes in this store, and the numbers to add to the ids of origins and rollups. Raises 55000, 42710 for a '
+		'cluster that is known here, 42704 for types that are not registered, 22003 for a version that is too large';
 
 CREATE FUNCTION kube_reports_internal.receive_texts(plan jsonb, relation regclass, after bigint) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
@@ -204,7 +203,7 @@ BEGIN
 		RETURN NULL;
 	END IF;
 	PERFORM kube_reports_internal.store_arriving(relation, plan, after, upto);
-	-- History that arrives may name rows later than garbage collection here knows.
+	-- Arriving history may refer to rows for longer than the garbage collection of this store expects.
 	IF relation = 'kube_reports_internal.actor'::regclass THEN
 		UPDATE kube_reports_internal.actor k SET last_used = (a.r).last_used
 			FROM (SELECT a.content::kube_reports_internal.actor AS r FROM kube_reports.arriving_row a
@@ -222,7 +221,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.receive_texts(jsonb, regclass, bigint)
-	IS 'stores the next texts of a table that arrive, at most 2000; the position of the last one, null: there is none';
+	IS 'stores the next arriving texts of a table, at most 2000; returns the position of the last one, or null if '
+		'there was none';
 
 CREATE FUNCTION kube_reports_internal.receive_rows(plan jsonb) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -235,7 +235,7 @@ DECLARE
 BEGIN
 	PERFORM kube_reports_internal.require_read_committed();
 	PERFORM kube_reports_internal.commit_durably();
-	-- Texts that were stored before stay from here on.
+	-- From here on, garbage collection removes no text that was stored before.
 	PERFORM pg_advisory_xact_lock(kube_reports_internal.lock_class(), kube_reports_internal.garbage_lock());
 	TRUNCATE kube_reports_internal.arriving_subject;
 	INSERT INTO kube_reports_internal.arriving_subject (id, new_id)
@@ -264,7 +264,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.receive_rows(jsonb)
-	IS 'stores a cluster that has arrived, in one transaction. Raises 40001 when types have changed since '
+	IS 'stores a cluster that has arrived, in one transaction. Raises 40001 if types have changed since '
 		'begin_arrival()';
 
 CREATE FUNCTION kube_reports_internal.arriving_months() RETURNS timestamptz[]
@@ -274,7 +274,7 @@ SET datestyle = 'ISO, MDY'
 RETURN ARRAY(SELECT DISTINCT date_trunc('month', (a.r).at, 'UTC')
 	FROM (SELECT a.content::kube_reports_internal.report_change AS r FROM kube_reports.arriving_row a
 		WHERE a.relation = 'kube_reports_internal.report_change' OFFSET 0) a);
-COMMENT ON FUNCTION kube_reports_internal.arriving_months() IS 'the months of the history that arrives';
+COMMENT ON FUNCTION kube_reports_internal.arriving_months() IS 'the months of the arriving history';
 
 -- The procedure commits: it can neither be SECURITY DEFINER nor have a SET clause.  So functions do the work.
 CREATE PROCEDURE kube_reports.receive_cluster()

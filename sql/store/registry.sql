@@ -20,7 +20,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.make_lanes()
-	IS 'makes the lanes that are missing; the caller holds the store lock';
+	IS 'makes the missing lanes; the caller holds the store lock';
 
 CREATE FUNCTION kube_reports_internal.store_type(type_id integer, crd kube_reports.report, results text,
 	builtin boolean) RETURNS integer
@@ -75,7 +75,7 @@ BEGIN
 				mapping = new_mapping
 			WHERE t.id = stored.id;
 		IF results <> stored.results OR mapped_anew AND results <> 'none' THEN
-			-- Only later for a built-in type: an update must not hold up the first proxy.
+			-- For a built-in type later: the first proxy after an update must not wait for it.
 			PERFORM kube_reports_internal.remake_results(stored.id, at_once => NOT builtin);
 		END IF;
 		DELETE FROM kube_reports_internal.resource_version v WHERE v.resource_type = stored.id;
@@ -88,8 +88,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.store_type(integer, kube_reports.report, text, boolean)
-	IS 'adds or replaces a type. results null: the value that the type has, or that of a type with a known mapping; '
-		'the caller holds the store lock';
+	IS 'adds or replaces a type. results null: the type keeps its value, or gets the value that is known for it; the '
+		'caller holds the store lock';
 
 CREATE FUNCTION kube_reports.register_crd(crd jsonb, results text DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql VOLATILE
@@ -124,8 +124,8 @@ COMMENT ON FUNCTION kube_reports.register_crd(jsonb, text)
 		'is known for it (Trivy, Compliance Operator), else none. Raises KR422 with the JSON path of what is wrong or '
 		'not supported. A WARNING names the CEL rules, which are not evaluated';
 
--- Only the spec is kept: metadata and status of a CustomResourceDefinition change all the time.  It is the same again
--- if it defines the same, for kube-apiserver adds defaults to what a file says.
+-- Only the spec is kept: metadata and status of a CustomResourceDefinition change all the time.  A definition is
+-- unchanged if it defines the same type, because kube-apiserver adds defaults to the text of a file.
 CREATE FUNCTION kube_reports.register_crds(crds jsonb[],
 	OUT type text, OUT versions text[], OUT results text, OUT change text, OUT unevaluated text[]) RETURNS SETOF record
 LANGUAGE plpgsql VOLATILE
@@ -177,7 +177,7 @@ COMMENT ON FUNCTION kube_reports.register_crds(jsonb[])
 		'unevaluated: its CEL rules. kube-reports-proxy register calls this function. Raises KR422 as register_crd() '
 		'does';
 
--- Makes the results of stored objects at once: the lock keeps writers out meanwhile.
+-- Derives the results of stored objects at once: the lock keeps writers out until the end.
 CREATE FUNCTION kube_reports.set_results_mapping(type text, mapping jsonb, results text DEFAULT 'current') RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -252,7 +252,7 @@ COMMENT ON FUNCTION kube_reports.unregister(text, boolean)
 	IS 'stops serving a type, named PLURAL.GROUP; returns how many objects were deleted. Raises 2BP01 while objects '
 		'of the type are stored, unless delete_objects is true';
 
--- Keeps the stored rows if nothing changed: sessions find compiled definitions by their ids.
+-- If nothing changed, the stored rows stay, because sessions cache compiled definitions by the ids of the rows.
 CREATE FUNCTION kube_reports_internal.renew_type(type_id integer, results text, crd kube_reports.report,
 	builtin boolean) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
@@ -278,7 +278,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.renew_type(integer, text, kube_reports.report, boolean)
-	IS 'store_type() when this version derives another type from the definition than the stored one; true when it '
+	IS 'store_type(), if this version derives another type from the definition than the stored type. True if it '
 		'stored the type; the caller holds the store lock';
 
 -- A type that this version cannot serve is left unchanged, and does not prevent the others from being served.
@@ -411,4 +411,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.known_cluster(uuid)
-	IS 'the id of a cluster here. Raises 42704 when it is not known, 55006 when it is being removed';
+	IS 'the id of a cluster in this store. Raises 42704 if the cluster is not known, 55006 if it is being removed';

@@ -1,24 +1,21 @@
 -- restore.sql
 --	  Loading a dump: how a restore begins, and foreign keys during it.
 --
--- pg_restore with several jobs loads tables in any order, and ignores foreign
--- keys between tables of an extension.  So foreign keys between dumped tables
--- do not exist while a dump is loaded: after_restore() makes them and refuses
--- an incomplete dump.  Foreign keys of tables that are never dumped are in the
--- definitions of the tables.
+-- pg_restore with several jobs loads tables in any order, and ignores foreign keys between tables of an extension.  So
+-- foreign keys between dumped tables do not exist while a dump is loaded: after_restore() makes them and refuses an
+-- incomplete dump.  Foreign keys of tables that are never dumped are in the definitions of the tables.
 --
--- A restore begins with CREATE EXTENSION in a session of pg_dump's script or
--- of pg_restore, or with begin_restore().  The content of a row never begins a
--- restore.  Rows of clusters and lanes that only a dump can contain do: see
--- store/triggers.sql.
+-- A restore begins with CREATE EXTENSION in the session of a dump's script or of pg_restore, or with begin_restore().
+-- Rows of clusters and lanes that only a dump can contain also begin a restore (store/triggers.sql); no other row does.
 
--- Every dump sets row_security off at its head.  check_function_bodies proves nothing: CREATE EXTENSION sets it off.
+-- The script of every dump sets row_security off.  check_function_bodies is no sign of a dump: CREATE EXTENSION sets it
+-- off.
 CREATE FUNCTION kube_reports_internal.loads_dump() RETURNS boolean
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 RETURN current_setting('row_security') = 'off';
 COMMENT ON FUNCTION kube_reports_internal.loads_dump()
-	IS 'whether this session runs the script of a dump: pg_dump sets row_security off at its head';
+	IS 'whether this session runs the script of a dump: pg_dump sets row_security off at the beginning';
 
 CREATE FUNCTION kube_reports_internal.dumped_references() RETURNS TABLE (child regclass, name name, definition text)
 LANGUAGE sql STABLE
@@ -58,7 +55,7 @@ BEGIN ATOMIC
 			'(lane) REFERENCES kube_reports_internal.lane ON DELETE CASCADE');
 END;
 COMMENT ON FUNCTION kube_reports_internal.dumped_references()
-	IS 'the foreign keys between tables that are dumped; none of them is there while a dump is loaded';
+	IS 'the foreign keys between dumped tables; they do not exist while a dump is loaded';
 
 -- SECURITY DEFINER: other roles that finish a restore may not alter tables.
 CREATE FUNCTION kube_reports_internal.make_references() RETURNS void
@@ -83,8 +80,8 @@ EXCEPTION WHEN foreign_key_violation THEN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.make_references()
-	IS 'makes the foreign keys that are not there while a dump is loaded; called by after_restore(). Raises 23503 '
-		'when rows of the dump refer to rows that are not there';
+	IS 'makes the foreign keys that do not exist while a dump is loaded; called by after_restore(). Raises 23503 if '
+		'rows of the dump refer to missing rows';
 
 CREATE FUNCTION kube_reports.begin_restore() RETURNS void
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -113,7 +110,8 @@ COMMENT ON FUNCTION kube_reports.begin_restore()
 		'--data-only): then rows may come in any order, until after_restore(). Raises 55000 when the store has '
 		'clusters';
 
--- A dump of what the plain script made, loaded into a store that is there, has the rows of built-in types, too.
+-- If a dump of the plain script's objects is loaded into an existing store, it contains the rows of built-in types,
+-- too.
 CREATE FUNCTION kube_reports_internal.dml_builtin_type() RETURNS trigger
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -134,14 +132,14 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.dml_builtin_type()
-	IS 'trigger: while a dump is loaded, the built-in types of this version stay';
+	IS 'trigger: while a dump is loaded, the built-in types of this version stay as they are';
 
 CREATE TRIGGER dml_builtin_type BEFORE INSERT ON kube_reports.resource_type
 	FOR EACH ROW WHEN (NEW.builtin) EXECUTE FUNCTION kube_reports_internal.dml_builtin_type();
 CREATE TRIGGER dml_builtin_type BEFORE INSERT ON kube_reports_internal.resource_version
 	FOR EACH ROW WHEN (NEW.builtin) EXECUTE FUNCTION kube_reports_internal.dml_builtin_type();
 
--- Sequences are not replicated, and may be left out of a dump.
+-- Logical replication does not copy sequences, and a dump may omit them.
 CREATE FUNCTION kube_reports_internal.raise_sequences() RETURNS void
 LANGUAGE sql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -162,15 +160,14 @@ AS $$
 			('kube_reports_internal.aggregation_queue_id_seq', (SELECT max(q.id)
 				FROM kube_reports_internal.aggregation_queue q))) s(name, used)
 	WHERE s.used > coalesce(pg_sequence_last_value(s.name), 0);
-	-- A value beyond the limit was set by hand: go on from the clock, as new_incarnation() does.
+	-- A value beyond the limit was set by hand: continue from the clock, as new_incarnation() does.
 	SELECT setval('kube_reports_internal.version_seq', (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
 		FROM kube_reports_internal.version_seq s WHERE s.last_value > kube_reports_internal.version_limit();
 $$;
 COMMENT ON FUNCTION kube_reports_internal.raise_sequences()
-	IS 'sets the sequences of ids above every id that is in use; called by after_restore(), also where a subscriber '
-		'takes over';
+	IS 'sets the sequences of ids above every id in use; called by after_restore(), also when a subscriber takes over';
 
--- In the session of a dump the rows come next.  In any other session there is nothing to restore.
+-- In the session of a dump, the rows follow.  In any other session there is nothing to restore.
 UPDATE kube_reports_internal.store SET restore_pending = kube_reports_internal.loads_dump();
 SELECT kube_reports_internal.make_references() WHERE NOT kube_reports_internal.loads_dump();
 

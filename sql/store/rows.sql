@@ -1,10 +1,9 @@
 -- rows.sql
 --	  Reads as rows of stored objects, which the proxy renders.
 --
--- The caller has planned the read (extension/engine/answers/read_plan.h) and
--- passes the plan as arguments.  The first columns of each answer are those of
--- a reply; the body is null, or the Status of what cannot be read.  Bodies
--- have the form of stored_bytes().
+-- The caller has planned the read (extension/engine/answers/read_plan.h) and passes the plan as arguments.  The first
+-- columns of each answer are the columns of a reply; the body is null, or a Status if the request cannot be answered.
+-- Bodies have the form of stored_bytes().
 --
 -- ELSE NULL::kube_reports.report: without it, CASE has the base type where
 -- report is a domain, and PostgreSQL would check each document again.
@@ -49,7 +48,7 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_read_object(uuid, text, text, text, text, text, bigint,
 	kube_reports_internal.caller)
-	IS 'a stored object, in the state of a version or a later one. 404 without a body: the object does not exist';
+	IS 'a stored object at a version or a later one. Code 404 without a body: the object does not exist';
 
 CREATE FUNCTION kube_reports_internal.api_read_list(cluster uuid, "group" text, served_version text, resource text,
 	only_namespace text, needs_body boolean, label_selector text, terms text[], field_selector text, field_name text,
@@ -75,7 +74,7 @@ DECLARE
 	target		record;
 	stored		record;
 	newest		bigint;
-	-- The list has all stored objects.
+	-- The list contains all stored objects of its scope, each as it is stored now.
 	plain		boolean;
 	most_rows	bigint;
 	rows_before bigint;
@@ -108,7 +107,7 @@ BEGIN
 		after_namespace := place->>'namespace';
 		after_name := place->>'name';
 	ELSIF newest_only AND pg_is_in_recovery() THEN
-		-- A standby may lack writes that were already answered: ask for the largest version, which leads to code 504.
+		-- A standby may lack writes that were already answered: ask for the largest version, so that the answer is 504.
 		at_version := 9223372036854775807;
 	ELSE
 		at_version := coalesce(at_version, newest);
@@ -124,7 +123,7 @@ BEGIN
 	END IF;
 	IF at_version < target.floor OR target.lost @> at_version THEN
 		IF place IS NOT NULL THEN
-			-- The answer has begun: it can only be cut off.
+			-- The answer has begun, so it can only be aborted.
 			RAISE EXCEPTION 'version % of the list is gone', at_version USING ERRCODE = 'KR410';
 		END IF;
 		code := 410;
@@ -204,7 +203,7 @@ BEGIN
 			END LOOP;
 		END IF;
 		EXIT WHEN NOT more OR items = most_items OR bytes >= piece_bytes;
-		-- Small objects or few matches: make the window larger.
+		-- If objects are small or matches are few, make the window larger.
 		IF bytes < piece_bytes / 2 THEN
 			window_rows := least(window_rows * 2, 16000);
 		END IF;
@@ -240,9 +239,10 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_read_list(uuid, text, text, text, text, boolean, text, text[], text, text,
 	bigint, bigint, bigint, boolean, boolean, text, text, bigint, text, kube_reports_internal.caller)
-	IS 'a list, piece by piece: the first row is a reply; rows with metadata are objects; the last row has the '
-		'version of the list, and next_cursor, for the next call, or else the continue token (empty: no page follows) '
-		'and the number of remaining objects. at_version null: the newest state, which newest_only denies to a standby';
+	IS 'a list, piece by piece. The first row is a reply; rows with metadata are objects. The last row has the '
+		'version of the list and either next_cursor, for the next call, or the continue token (empty: no page '
+		'follows) and the number of remaining objects. at_version null: the newest state; with newest_only a standby '
+		'refuses to answer';
 
 CREATE FUNCTION kube_reports_internal.api_read_watch(cluster uuid, "group" text, served_version text, resource text,
 	only_namespace text, at_version bigint, initial_events boolean,
@@ -291,8 +291,8 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_read_watch(uuid, text, text, text, text, bigint, boolean,
 	kube_reports_internal.caller)
-	IS 'where a watch starts (at_version null: now), and with initial_events a cursor for api_read_list(); lane null: '
-		'the body is all, a Status, or with code 200 an ERROR event for a version that is too old';
+	IS 'where a watch starts (at_version null: now), and with initial_events a cursor for api_read_list(). lane null: '
+		'body is the whole answer: a Status, or with code 200 an ERROR event for a version that is too old';
 
 CREATE FUNCTION kube_reports_internal.api_read_changes(cluster uuid, lane integer, after_version bigint,
 	needs_body boolean,
@@ -318,7 +318,7 @@ BEGIN
 		FROM kube_reports_internal.lane l JOIN kube_reports.cluster c ON c.id = l.cluster_id
 		WHERE l.id = api_read_changes.lane AND c.uid = api_read_changes.cluster
 			AND kube_reports_internal.may_serve(c.id, caller);
-	-- A lane that was deleted (its type was unregistered) has lost every position.
+	-- A lane that was deleted, because its type was unregistered, has no versions any more.
 	IF NOT FOUND OR after_version < target.floor OR target.lost @> after_version THEN
 		RETURN QUERY SELECT coalesce(target.floor, 0), 'X'::"char", ''::text, ''::text, now(),
 			NULL::text[], NULL::text[],
@@ -342,5 +342,4 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.api_read_changes(uuid, integer, bigint, boolean, integer,
 	kube_reports_internal.caller)
 	IS 'the changes of a lane after a version, in order, in the form of api_changes(), with the stored objects: for D '
-		'the last state, and the state before where the labels differ; one row X when the log does not reach back so '
-		'far';
+		'the last state; if labels differ, also the state before. One row X: the log does not reach back so far';

@@ -1,10 +1,9 @@
 -- send.sql
 --	  A cluster as rows, for another database.
 --
--- One query reads everything in one snapshot, while writes of the cluster are
--- held.  COPY streams it: the planner inlines send_cluster(), so that nothing
--- is kept.  A row is the text form of its table's type.  receive_cluster()
--- gives new ids to rows whose ids are numbers of this store.
+-- One query reads everything in one snapshot, while writes of the cluster are held.  COPY streams the rows: the planner
+-- inlines send_cluster(), so that no copy of the result is made.  A row is the text form of its table's type.  Rows
+-- whose ids are numbers of this store get new ids in receive_cluster().
 
 CREATE FUNCTION kube_reports_internal.begin_sending(cluster uuid) RETURNS jsonb
 LANGUAGE plpgsql STABLE
@@ -51,7 +50,7 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.begin_sending(uuid)
 	IS 'the first row of a sent cluster: its version, numbers and types. Raises 42704 for an unknown cluster, 55000 '
-		'unless its writes are held and none of its work waits';
+		'unless its writes are held and no work of the cluster waits';
 
 CREATE FUNCTION kube_reports.send_cluster(cluster uuid) RETURNS TABLE (relation text, content text)
 LANGUAGE sql STABLE

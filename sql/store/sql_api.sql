@@ -1,8 +1,8 @@
 -- sql_api.sql
 --	  Writing and reading reports from SQL.
 --
--- Writes work as through the API, but errors are raised instead of answered.
--- The SQLSTATE is KR and the HTTP code, e.g. KR409 for a conflict.
+-- These functions write as the API does, but they raise errors instead of answering.  The SQLSTATE is KR and the HTTP
+-- code, e.g. KR409 for a conflict.
 
 CREATE FUNCTION kube_reports_internal.raise_status(code integer, reply bytea) RETURNS void
 LANGUAGE plpgsql IMMUTABLE

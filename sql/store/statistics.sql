@@ -1,17 +1,17 @@
 -- statistics.sql
 --	  Planner statistics of tables that autovacuum does not analyze.
 --
--- Autovacuum analyzes a table when 50 rows and a tenth of it have changed.
--- Small tables, which are part of every join, never get there, and partitioned
--- tables have no rows of their own to count.  The planner expects many rows of
--- a table that was never analyzed.  It expects millions of rows of a query
--- over several such tables, and spends seconds on compiling the query.
+-- Autovacuum analyzes a table when 50 rows and a tenth of its rows have changed.  Small tables, which are part of every
+-- join, never have so many changes, and partitioned tables have no rows of their own to count.  The planner expects
+-- many rows in a table that was never analyzed.  For a query over several such tables it expects millions of rows, and
+-- spends seconds on compiling the query.
 
 CREATE FUNCTION kube_reports_internal.unanalyzed() RETURNS TABLE (name regclass, pages bigint, partitioned boolean)
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
-	-- Rows come and go in queues: statistics from any time are as good as current ones.
+	-- A table is analyzed again after ten minutes at the earliest: rows of queues come and go, and newer statistics of
+	-- a queue are no better than older ones.
 	SELECT c.oid::regclass, pg_relation_size(c.oid) / current_setting('block_size')::bigint, false
 	FROM pg_class c
 		CROSS JOIN LATERAL (SELECT greatest(pg_stat_get_last_analyze_time(c.oid),
@@ -36,8 +36,8 @@ AS $$
 			OR s.analyzed_at < now() - interval '10 minutes' AND (p.live > 2 * c.reltuples OR p.live < c.reltuples / 2))
 $$;
 COMMENT ON FUNCTION kube_reports_internal.unanalyzed()
-	IS 'tables of kube_reports that have rows and were never analyzed, or of which much has changed since, and how '
-		'large they are';
+	IS 'tables of kube_reports that have rows and were never analyzed, or that have changed much since, with their '
+		'sizes';
 
 -- SECURITY DEFINER: only the owner may analyze.  Small tables come first, as many as half a second allows.  ANALYZE of
 -- a partitioned table also analyzes its partitions again: the target is lowered, so that all of them together read
@@ -72,4 +72,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.analyze_step()
-	IS 'analyzes tables that autovacuum leaves out, for about half a second; true when there are more';
+	IS 'analyzes tables that autovacuum leaves out, for about half a second; true if there are more';

@@ -1,13 +1,12 @@
 -- status.sql
 --	  The state of the store, for administrators and for metrics.
 --
--- All values are computed when they are queried.  Nothing is counted while
--- reports are written.  A column of view status that is not selected costs
--- nothing: sizes and counts are subqueries of their own.
+-- All values are computed when they are queried.  Nothing is counted while reports are written.  A column of view
+-- status that is not selected takes no time, because sizes and counts are subqueries of their own.
 
 CREATE VIEW kube_reports.status AS
 	SELECT kube_reports_internal.script_version() AS version,
-		-- As is_restoring(), which readers may not call.
+		-- The condition of is_restoring(), which readers may not call.
 		coalesce(s.restore_pending, true) OR coalesce(kube_reports_internal.placed() <> s.tableoid, false)
 			OR EXISTS (SELECT FROM kube_reports_internal.lane l WHERE l.store IS DISTINCT FROM s.identity)
 			AS restore_pending,
@@ -42,7 +41,7 @@ CREATE VIEW kube_reports.status AS
 	FROM (SELECT) here LEFT JOIN kube_reports_internal.store s ON true;
 COMMENT ON VIEW kube_reports.status IS 'the state of this store: one row';
 
--- Versions and times come from the log, which may have lost its newest change to compaction.
+-- Versions and times come from the log; compaction may have removed the newest change.
 CREATE VIEW kube_reports.lane_status AS
 	SELECT c.uid AS cluster, c.name AS cluster_name, t.plural || '.' || t."group" AS type,
 		l.floor, kube_reports_internal.lane_version(l.id) AS newest,

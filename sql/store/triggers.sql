@@ -1,11 +1,10 @@
 -- triggers.sql
 --	  Writes by the owner's DML, and rows of a dump.
 --
--- DML excludes API writers for the rest of its transaction: the statement
--- takes the store lock before its first row, and row triggers take no lock.
--- While a dump is loaded (store.restore_pending), a row of object that has a
--- version comes from the dump.  It is stored unchanged, and after_restore()
--- must follow.  At any other time a version in an INSERT or UPDATE is ignored.
+-- DML excludes API writers for the rest of its transaction: the statement takes the store lock before its first row,
+-- and row triggers take no lock.  While a dump is loaded (store.restore_pending), a row of object that has a version
+-- comes from the dump.  It is stored unchanged, and after_restore() must follow.  At any other time a version in an
+-- INSERT or UPDATE is ignored.
 
 CREATE FUNCTION kube_reports_internal.dml_begins() RETURNS trigger
 LANGUAGE plpgsql VOLATILE
@@ -37,10 +36,11 @@ BEGIN
 	RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.dml_begins() IS 'trigger: DML waits for API writers and keeps them out';
+COMMENT ON FUNCTION kube_reports_internal.dml_begins()
+	IS 'trigger: DML waits for API writers, and API writers wait until its transaction ends';
 
--- The changes of this transaction are those above the version at its beginning, or at the end of its last statement:
--- nobody else writes meanwhile.
+-- The changes of this transaction are the changes above the version at its beginning, or at the end of its last
+-- statement: no other transaction writes at the same time.
 CREATE FUNCTION kube_reports_internal.record_dml() RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -73,7 +73,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.record_dml()
-	IS 'derives results for the changes that DML of this transaction has made, and queues their aggregation';
+	IS 'derives results from the changes that DML of this transaction has made, and queues their aggregation';
 
 CREATE FUNCTION kube_reports_internal.dml_ends() RETURNS trigger
 LANGUAGE plpgsql VOLATILE
@@ -99,8 +99,8 @@ BEGIN
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.allow_dml(text) IS 'refuses an object that DML writes where strict_dml says '
-		'so';
+COMMENT ON FUNCTION kube_reports_internal.allow_dml(text)
+	IS 'raises 0A000 for an object that DML writes in the SQL variant, if strict_dml is on';
 
 CREATE FUNCTION kube_reports_internal.dml_object() RETURNS trigger
 LANGUAGE plpgsql VOLATILE
@@ -134,7 +134,7 @@ BEGIN
 		END IF;
 		RETURN NEW;
 	END IF;
-	-- Rows of an incomplete dump that refer to nothing can be deleted.
+	-- Rows of an incomplete dump that refer to missing rows can be deleted.
 	IF TG_OP = 'DELETE' AND restoring AND change_lane IS NULL THEN
 		RETURN OLD;
 	END IF;
@@ -206,7 +206,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.dml_object()
-	IS 'trigger: a row written by DML is checked, completed, versioned and logged like one written through the API';
+	IS 'trigger: a row that DML writes is checked, completed, versioned and logged like a write through the API';
 
 CREATE FUNCTION kube_reports_internal.dml_refused() RETURNS trigger
 LANGUAGE plpgsql VOLATILE
@@ -231,9 +231,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.dml_restored()
-	IS 'trigger: a lane that no function of ours made comes from a dump';
+	IS 'trigger: a lane that no function of kube_reports made comes from a dump, and begins a restore';
 
--- A cluster of a dump gets its lanes from the dump.  Where lanes are there, the store is in use: a role may have
+-- A cluster of a dump gets its lanes from the dump.  If the cluster has lanes, the store is in use: a role may have
 -- row_security off for another reason.  Lanes of a dump have begun the restore before.
 CREATE FUNCTION kube_reports_internal.dml_registered() RETURNS trigger
 LANGUAGE plpgsql VOLATILE
@@ -250,10 +250,10 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.dml_registered()
-	IS 'trigger: a cluster that DML makes known gets its lanes, as from register_cluster(); where a dump is loaded, '
-		'they follow';
+	IS 'trigger: a cluster that DML inserts gets its lanes, as in register_cluster(); while a dump is loaded, the '
+		'dump brings them';
 
--- A cluster that is being removed has already lost its readers, the role of its proxies, its webhooks and more.
+-- A cluster that is being removed has already lost its readers, the role of its proxies, its webhooks and other rows.
 CREATE FUNCTION kube_reports_internal.dml_removing() RETURNS trigger
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -272,9 +272,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.dml_removing()
-	IS 'trigger: the removal of a cluster is begun by unregister_cluster() alone, and not taken back';
+	IS 'trigger: only unregister_cluster() may begin the removal of a cluster, and nobody may end it';
 
--- The objects and lanes of the cluster are already deleted: they refer to it.
+-- The objects and lanes of the cluster are already deleted, because they refer to the cluster.
 CREATE FUNCTION kube_reports_internal.dml_removed() RETURNS trigger
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -297,7 +297,7 @@ BEGIN
 	DELETE FROM kube_reports_internal.rollup_policy p WHERE p.cluster_id = OLD.id;
 	DELETE FROM kube_reports_internal.score_daily s WHERE s.cluster_id = OLD.id;
 	DELETE FROM kube_reports_internal.aggregation_queue q WHERE q.cluster_id = OLD.id;
-	-- The cluster shared these with others.  A table that upkeep is at needs no reminder.
+	-- The cluster shared these rows with others.  A table that upkeep is searching needs no reminder.
 	UPDATE kube_reports_internal.garbage_sweep s SET hurry = true, due_at = '-infinity'
 		WHERE s.what IN (SELECT g.what FROM kube_reports_internal.garbage_sweep g
 			WHERE g.what IN ('detail', 'criterion', 'actor') FOR UPDATE SKIP LOCKED);
@@ -305,10 +305,10 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.dml_removed()
-	IS 'trigger: deletes history and counts of deleted clusters, and makes upkeep look at once for unused rows that '
-		'clusters share';
+	IS 'trigger: deletes history and counts of deleted clusters, and makes upkeep search at once for unused rows '
+		'among those that clusters share';
 
--- Nobody can watch a removed lane, and nothing else would ever delete its log.
+-- Nobody can watch a removed lane, and no other code deletes its log.
 CREATE FUNCTION kube_reports_internal.dml_lane_removed() RETURNS trigger
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -319,7 +319,7 @@ BEGIN
 	RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.dml_lane_removed() IS 'trigger: the log goes with its lane';
+COMMENT ON FUNCTION kube_reports_internal.dml_lane_removed() IS 'trigger: deletes the log of a deleted lane';
 
 -- While the extension itself writes, kube_reports_internal.api_write holds the seal of this transaction, and triggers
 -- of DML do nothing.  Triggers run in the order of their names: api_write, the first, empties the setting if the seal
@@ -354,7 +354,7 @@ CREATE TRIGGER dml_removing BEFORE UPDATE ON kube_reports.cluster
 	EXECUTE FUNCTION kube_reports_internal.dml_removing();
 CREATE TRIGGER dml_lane_removed AFTER DELETE ON kube_reports_internal.lane
 	FOR EACH ROW EXECUTE FUNCTION kube_reports_internal.dml_lane_removed();
--- For each row: a statement that inserts nothing begins no restore.
+-- For each row: a statement that inserts no row begins no restore.
 CREATE TRIGGER dml_restored AFTER INSERT ON kube_reports_internal.lane
 	FOR EACH ROW WHEN (coalesce(current_setting('kube_reports_internal.api_write', true),
 		'') = '') EXECUTE FUNCTION kube_reports_internal.dml_restored();

@@ -1,10 +1,9 @@
 -- update.sql
 --	  After ALTER EXTENSION UPDATE: bringing rows to the new version.
 --
--- The script of an update writes no row, because it may run as a superuser on
--- objects of the owner.  These functions belong to the owner.  They look at
--- the rows, not at the version that the rows come from, so that they also work
--- for rows of a dump.
+-- The script of an update writes no row, because it may run as a superuser on objects of the owner.  These functions
+-- belong to the owner.  They examine the rows, not the version from which the rows come, so that they also work for
+-- rows of a dump.
 
 CREATE FUNCTION kube_reports_internal.protocols(OUT oldest integer, OUT newest integer)
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -12,7 +11,7 @@ BEGIN ATOMIC
 	SELECT 1, 1;
 END;
 COMMENT ON FUNCTION kube_reports_internal.protocols()
-	IS 'which proxies this version understands: a proxy''s protocol is one of these; see api_hello()';
+	IS 'the protocols of proxies that this version understands; see api_hello()';
 
 CREATE FUNCTION kube_reports_internal.is_updating() RETURNS boolean
 LANGUAGE sql STABLE
@@ -20,9 +19,9 @@ BEGIN ATOMIC
 	SELECT s.version IS DISTINCT FROM kube_reports_internal.script_version() FROM kube_reports_internal.store s;
 END;
 COMMENT ON FUNCTION kube_reports_internal.is_updating()
-	IS 'whether the extension was updated and its rows are still those of another version';
+	IS 'whether the extension was updated and its rows still have the form of another version';
 
--- Makes the grants that update scripts leave out: see owner.sql.
+-- Grants privileges that update scripts cannot grant: see owner.sql.
 CREATE FUNCTION kube_reports_internal.grant_functions_in_c() RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -55,7 +54,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.grant_functions_in_c()
-	IS 'lets proxies, readers and administrators use the functions in C that came with an update';
+	IS 'lets proxies, readers and administrators use the functions in C that an update added';
 
 -- Many connections notice an update at once, so the second check is made under the lock.
 CREATE FUNCTION kube_reports_internal.finish_update() RETURNS boolean
@@ -78,7 +77,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.finish_update()
-	IS 'makes the rows those of the version that the extension was updated to, unless they are; true when it did';
+	IS 'brings the rows to the form of the version to which the extension was updated, unless they have it; true if '
+		'it did';
 
 CREATE FUNCTION kube_reports.after_update() RETURNS boolean
 LANGUAGE plpgsql VOLATILE

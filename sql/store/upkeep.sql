@@ -35,9 +35,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.default_setting(text)
-	IS 'the default of a setting. Raises 42704 for a name that no setting has';
+	IS 'the default of a setting. Raises 42704 if there is no setting with this name';
 
--- SECURITY DEFINER: readers may know how long history is kept.
+-- SECURITY DEFINER: readers may read how long history is kept.
 CREATE FUNCTION kube_reports.setting(name text) RETURNS text
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -102,7 +102,7 @@ BEGIN ATOMIC
 	SELECT coalesce(pg_column_size(metadata), 0) + coalesce(pg_column_size(body), 0) + 120::bigint;
 END;
 COMMENT ON FUNCTION kube_reports_internal.change_size(kube_reports.report, kube_reports.report)
-	IS 'bytes that an entry of the log counts for';
+	IS 'the number of bytes that an entry of the log counts for';
 
 -- Reads each entry once: in a lane, an entry that becomes visible later has a larger version.
 CREATE FUNCTION kube_reports_internal.measure_log() RETURNS bigint
@@ -120,11 +120,12 @@ AS $$
 		ON CONFLICT (lane) DO UPDATE SET measured = excluded.measured, bytes = s.bytes + excluded.bytes;
 	SELECT coalesce(sum(s.bytes), 0)::bigint FROM kube_reports_internal.log_size s;
 $$;
-COMMENT ON FUNCTION kube_reports_internal.measure_log() IS 'brings log_size up to date; the bytes of the whole log';
+COMMENT ON FUNCTION kube_reports_internal.measure_log()
+	IS 'brings log_size up to date; returns the bytes of the whole log';
 
--- When the log is too large, only the lanes with the largest logs lose entries.  The result is the most that a lane may
--- keep, such that all lanes together have log_bytes.  A lane can always keep its fair share: log_bytes divided by the
--- number of lanes that have entries.
+-- If the log is too large, only the lanes with the largest logs lose entries.  The result is the largest number of
+-- bytes that a lane may keep, so that all lanes together have log_bytes.  A lane can always keep its fair share:
+-- log_bytes divided by the number of lanes that have entries.
 CREATE FUNCTION kube_reports_internal.log_share() RETURNS bigint
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
@@ -136,17 +137,18 @@ AS $$
 		WINDOW smaller AS (ORDER BY s.bytes, s.lane)) s;
 $$;
 COMMENT ON FUNCTION kube_reports_internal.log_share()
-	IS 'how many bytes of the log a lane may have: more than any has, unless all together are beyond log_bytes';
+	IS 'the number of bytes of the log that a lane may have; if all lanes together have at most log_bytes, a number '
+		'above the size of each lane''s log';
 
 -- A step deletes at most max_rows changes of each lane and raises the floor in the same transaction: a reader sees both
--- or neither.  Rows are deleted, not truncated, because a reader's snapshot may need them.  For want of space a step
--- deletes the oldest changes of lanes that have more than their share: a lane with many writes does not shorten another
--- lane's log.  Changes that pending results are made from are kept.
+-- or neither.  Rows are deleted, not truncated, because a reader's snapshot may need them.  If the log is too large, a
+-- step deletes the oldest changes of lanes that have more than their share: a lane with many writes does not shorten
+-- another lane's log.  Changes that are needed for pending results are kept.
 --
--- The age of a change comes from the clock, which may have jumped.  So the changes that are deleted for their age in
--- one minute are limited to a small part of a lane's log.  This limit is four times what a minute adds to a log of full
--- length.  It leaves watchers that are behind about a quarter of an hour.  The settings also hold for measure_log():
--- for a range of versions the planner would read the whole of a large log.
+-- The age of a change comes from the clock, which may have jumped.  So in one minute only a small part of a lane's log
+-- is deleted because of its age: four times as much as a minute adds to a log of full length.  Watchers that are behind
+-- have about a quarter of an hour to catch up.  The settings also hold for measure_log(): for a range of versions the
+-- planner would read the whole of a large log.
 CREATE FUNCTION kube_reports_internal.compact(max_rows integer DEFAULT 5000) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
