@@ -3,17 +3,14 @@
 --	  session can create an object that a name in the script might resolve
 --	  to.
 --
--- In a trusted extension the scripts run as the bootstrap superuser.  The
--- caller is a role that is no superuser and that has other sessions.  The
--- guards after this part look at the objects in the schemas.  They must see
--- all objects, and no object may be added until the script ends:
+-- In a trusted extension the scripts run as the bootstrap superuser.  The caller is a role that is no superuser and may
+-- have other sessions.  The guards after this part check the objects in the schemas.  They must see all objects, and no
+-- object may be added until the script ends:
 --
--- Catalogs are locked, so that no other session creates or renames a function,
--- a type or a schema.  But the server releases its lock on a catalog before a
--- transaction ends.  No query sees an object of another transaction that is
--- not committed, but names could resolve to it after its commit.  So the
--- script waits for these transactions.  Each query of the script has a
--- snapshot of its own.
+-- Catalogs are locked, so that no other session creates or renames a function, a type or a schema.  But the server
+-- releases its lock on a catalog before a transaction ends.  No query sees an object of another transaction before its
+-- commit, but names could resolve to the object after its commit.  So the script waits for these transactions.  Each
+-- query of the script has a snapshot of its own.
 
 -- complain if script is sourced in psql, rather than via CREATE EXTENSION
 \echo Use "CREATE EXTENSION kube_reports" or "ALTER EXTENSION kube_reports UPDATE" to load this file. \quit
@@ -31,7 +28,7 @@ BEGIN
 		RAISE EXCEPTION 'the extension is made and updated in READ COMMITTED transactions only'
 			USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Use BEGIN ISOLATION LEVEL READ COMMITTED.';
 	END IF;
-	-- A role that is no superuser continues with no more than its own rights.
+	-- A role that is no superuser has no more than its own rights in the rest of the script.
 	IF NOT (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = current_user) THEN
 		RETURN;
 	END IF;

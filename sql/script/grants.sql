@@ -2,8 +2,8 @@
 --	  Roles.  The script creates no role, because roles are global to a
 --	  server.  A DBA creates them and calls these functions.
 
--- Objects that each kind of role may use.  Update scripts call these functions as well, for new objects: they read only
--- the server's catalogs.
+-- The objects that each kind of role may use.  Update scripts also call these functions, for new objects; the functions
+-- read only the server's catalogs.
 
 CREATE FUNCTION kube_reports_internal.proxy_objects() RETURNS TABLE (kind text, object text, privileges text)
 LANGUAGE sql STABLE
@@ -115,7 +115,7 @@ BEGIN
 	IF cluster IS NOT NULL THEN
 		granted_cluster := kube_reports_internal.known_cluster(cluster);
 	END IF;
-	-- Grants of an earlier role of that name are not for this role.
+	-- Grants of an earlier role of that name do not belong to this role.
 	DELETE FROM kube_reports_internal.reader_grant g
 		WHERE g.role = add_reader.role AND NOT EXISTS (SELECT FROM kube_reports_internal.owned_grant h
 			WHERE h.role = g.role);
@@ -129,20 +129,21 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.add_reader(name, uuid, text, text)
-	IS 'gives a role the rights of readers, and one grant. cluster null: all clusters, or those that the selector '
-		'selects; namespace null: all namespaces. A role without privileges loses the grants of its name first, as '
-		'after the restore of a dump without privileges. Raises 42704 for an unknown role or cluster';
+	IS 'gives a role the rights of readers, and one grant. cluster null: all clusters, or the clusters that the '
+		'selector selects; namespace null: all namespaces. If the role has no privileges of a reader yet, the grants '
+		'stored for its name are removed first: they belonged to another role, or come from a dump without '
+		'privileges. Raises 42704 for an unknown role or cluster';
 
 -- jit: the planner overestimates views of a store whose tables were never analyzed.  Compilation then takes seconds,
--- and execution milliseconds.  Compiled code gains little even where the views read millions of rows.
+-- and execution milliseconds.  Compiled code saves little time even if a view reads millions of rows.
 CREATE FUNCTION kube_reports_internal.reader_settings() RETURNS TABLE (name text, value text)
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
 	VALUES ('statement_timeout', kube_reports_internal.reader_timeout()), ('jit', 'off');
 END;
 COMMENT ON FUNCTION kube_reports_internal.reader_settings()
-	IS 'settings for readers without settings of their own, from their next login on; a role that inherits from the '
-		'reader does not get them';
+	IS 'the settings for readers that have no value of their own, from their next login on; a role that inherits from '
+		'the reader does not get them';
 
 CREATE FUNCTION kube_reports_internal.limit_reader(role name) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -170,8 +171,9 @@ BEGIN
 	END LOOP;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.limit_reader(name) IS 'gives a role those of reader_settings() in this '
-		'database that it has no value of its own for; a notice where the caller may not';
+COMMENT ON FUNCTION kube_reports_internal.limit_reader(name)
+	IS 'gives a role the settings of reader_settings() in this database, except those for which the role has a value '
+		'of its own; if the caller may not set one, a notice says so';
 
 CREATE FUNCTION kube_reports.grant_reader(role name) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -257,7 +259,7 @@ BEGIN
 		END LOOP;
 		EXECUTE format('REVOKE ALL ON kube_reports.status FROM %I', role);
 		EXECUTE format('REVOKE USAGE ON SCHEMA kube_reports, kube_reports_internal FROM %I', role);
-		-- A proxy's role still needs the privileges that readers and proxies share.
+		-- The role of a proxy keeps the privileges that readers and proxies share.
 		SELECT c.uid INTO served FROM kube_reports_internal.proxy_role p
 			JOIN kube_reports.cluster c ON c.id = p.cluster_id
 			WHERE p.role = end_reader.role;
@@ -328,8 +330,9 @@ CREATE FUNCTION kube_reports_internal.admin_objects() RETURNS TABLE (kind text, 
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
-	-- No TRIGGER: a trigger's function would run as the owner.  No REFERENCES: referenced rows cannot be deleted.  Only
-	-- the owner decides which role sees and serves what.  Nobody may read the secret, which makes seals of other roles.
+	-- No TRIGGER: the function of a trigger would run as the owner.  No REFERENCES: referenced rows cannot be deleted.
+	-- Only the owner decides what a role may read and serve.  No role may read the secret, which makes the seals of
+	-- other roles.
 	SELECT 'TABLE', c.oid::regclass::text,
 			CASE WHEN c.relname IN ('reader_grant', 'proxy_role', 'sender_credential', 'ingest_role') THEN 'SELECT'
 				ELSE 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE' END
@@ -341,12 +344,13 @@ AS $$
 	SELECT 'SEQUENCE', c.oid::regclass::text, 'ALL' FROM pg_class c
 		WHERE c.relnamespace = 'kube_reports_internal'::regnamespace AND c.relkind = 'S'
 	UNION ALL
-	-- No functions of the type itself: nobody calls them, and a dump with grants on them would not restore into the SQL
-	-- variant.
+	-- Functions of the type itself are left out: no user calls them, and a dump with grants on them could not be
+	-- restored into the SQL variant.
 	SELECT 'ROUTINE', p.oid::regprocedure::text, 'EXECUTE' FROM pg_proc p
 		WHERE p.pronamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)
 			AND p.proname NOT IN ('report_in', 'report_out', 'report_recv', 'report_send',
-				-- No functions that need the owner's rights: they would fail half-way, without a useful message.
+				-- Functions that need the owner's rights are left out: they would fail in the middle, without a useful
+				-- message.
 				'grant_proxy', 'grant_reader', 'grant_cluster', 'grant_clusters', 'grant_namespace', 'grant_admin',
 					'revoke_reader', 'revoke_clusters', 'revoke_admin', 'add_reader', 'end_reader', 'limit_reader',
 				'add_sender', 'rotate_sender', 'remove_sender', 'store_credential', 'grant_ingest', 'revoke_ingest',
@@ -374,8 +378,8 @@ COMMENT ON FUNCTION kube_reports.grant_admin(name)
 	IS 'lets a role read and write every table, and call every function except those of the owner, for every cluster. '
 		'Only the owner grants, removes clusters and upgrades';
 
--- A grant on a function in C has its grantor besides the function's owner, who is a superuser: then a superuser's
--- REVOKE and DROP OWNED take back the superuser's grants alone.  So each grantor's grants are revoked as the grantor.
+-- A grant on a function in C has a grantor besides the function's owner, who is a superuser: REVOKE and DROP OWNED by a
+-- superuser take back only the superuser's grants.  So the grants of each grantor are revoked as the grantor.
 CREATE FUNCTION kube_reports.revoke_admin(role name) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -409,7 +413,7 @@ BEGIN
 		EXECUTE format('REVOKE ALL ON %s %s FROM %I', given.kind, given.object, role);
 		PERFORM set_config('role', caller, true);
 	END LOOP;
-	-- A proxy's role still needs the privileges that administrators and proxies share.
+	-- The role of a proxy keeps the privileges that administrators and proxies share.
 	SELECT c.uid INTO served FROM kube_reports_internal.proxy_role p
 		JOIN kube_reports.cluster c ON c.id = p.cluster_id WHERE p.role = revoke_admin.role;
 	IF FOUND THEN

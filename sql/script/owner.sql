@@ -1,22 +1,19 @@
 -- owner.sql
 --	  Ownership and privileges of everything above.
 --
--- In a trusted extension the script runs as the bootstrap superuser and its
--- objects belong to that role: the role that ran CREATE EXTENSION could
--- neither write nor dump them.  So this part gives all objects to the role
--- that ran CREATE EXTENSION, and no SECURITY DEFINER function belongs to a
--- superuser.
+-- In a trusted extension the script runs as the bootstrap superuser, and its objects belong to that role: the role that
+-- ran CREATE EXTENSION could neither write nor dump them.  So this part gives all objects to the role that ran CREATE
+-- EXTENSION, and no SECURITY DEFINER function belongs to a superuser.
 --
--- Functions in C stay with the superuser.  An owner could declare them CALLED
--- ON NULL INPUT, though they do not check for nulls, or let parallel workers
--- call them.  The role may call them and let others call them.
+-- Functions in C stay with the superuser.  An owner could declare them CALLED ON NULL INPUT, although they do not check
+-- for nulls, or could let parallel workers call them.  The role may call them, and may grant this right.
 --
--- The script looks the owner up.  Inside quotes, the text that CREATE
--- EXTENSION puts for its owner placeholder would be quoted once only.
+-- The script looks up the owner.  It does not use CREATE EXTENSION's placeholder for the owner: inside quotes, the name
+-- would be quoted only once.
 --
--- An update script ends with this part, too.  Old objects keep their grants.
--- A new object gets the grants of the routines or the relation of its name,
--- and those that grant_proxy(), grant_reader() and grant_admin() would give.
+-- An update script also ends with this part.  Old objects keep their grants.  A new object gets the grants of the
+-- routines or the relation with its name, and the grants that grant_proxy(), grant_reader() and grant_admin() would
+-- give.
 
 DO $$
 DECLARE
@@ -33,7 +30,7 @@ BEGIN
 			before IS NULL OR NOT before->'members' ? (d.classid::oid || '.' || d.objid) AS new
 		FROM (SELECT d.classid, d.objid FROM pg_depend d JOIN pg_extension e ON e.oid = d.refobjid
 				WHERE d.refclassid = 'pg_extension'::regclass AND e.extname = 'kube_reports' AND d.deptype = 'e'
-			-- The objects of the plain script are all that the schemas hold.
+			-- The plain script has no extension: all objects in the schemas are its objects.
 			UNION ALL
 			SELECT d.classid, d.objid FROM pg_depend d JOIN pg_namespace n ON n.oid = d.refobjid
 				WHERE d.refclassid = 'pg_namespace'::regclass AND n.nspname IN ('kube_reports', 'kube_reports_internal')
@@ -49,7 +46,7 @@ BEGIN
 					FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang
 						WHERE d.classid = 'pg_proc'::regclass AND p.oid = d.objid
 				UNION ALL
-				-- No arrays, and no row types of tables.
+				-- Arrays and row types of tables are left out.
 				SELECT CASE t.typtype WHEN 'd' THEN 'DOMAIN' ELSE 'TYPE' END, t.oid::regtype::text, t.typowner, false
 					FROM pg_type t LEFT JOIN pg_class c ON c.oid = t.typrelid
 					WHERE d.classid = 'pg_type'::regclass AND t.oid = d.objid AND t.typcategory <> 'A'
@@ -84,7 +81,7 @@ BEGIN
 		END IF;
 	END LOOP;
 
-	-- CREATE EXTENSION has made the schema, or its owner has, in which nobody else had anything to use.
+	-- The schema was made by CREATE EXTENSION, or by its owner; in both cases no other role could use an object in it.
 	IF before IS NULL THEN
 		made := made || to_jsonb('pg_namespace'::regclass::oid || '.' || 'kube_reports'::regnamespace::oid);
 	END IF;

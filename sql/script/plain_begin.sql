@@ -2,15 +2,13 @@
 --	  The beginning of the plain script, which makes the objects of the SQL
 --	  variant without an extension, for servers that have no file of ours.
 --
--- Run it as the role that is to own the objects: it needs CREATE on the
--- database and no other right.  It is one transaction of SQL alone, so that
--- any client can run it:
+-- Run this script as the role that will own the objects.  The role needs CREATE on the database and no other right. The
+-- script is one transaction of SQL alone, so that any client can run it:
 --
 --     psql -v ON_ERROR_STOP=1 -f kube_reports--install.sql
 --
--- The script runs with the rights of the owner, which could do the same by hand:
--- so the script has nothing to protect from the owner.  It refuses a superuser, because
--- functions with SECURITY DEFINER would run as that superuser.
+-- The script runs with the rights of the owner, who could do the same by hand; so it need not guard against the owner.
+-- It refuses a superuser, because functions with SECURITY DEFINER would run as that superuser.
 
 BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
 SET LOCAL search_path = pg_catalog, pg_temp;

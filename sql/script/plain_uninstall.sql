@@ -1,8 +1,8 @@
 -- plain_uninstall.sql
 --	  Removes what the plain script made, and every report with it.
 --
--- The owner runs it.  As DROP EXTENSION, it leaves roles, and refuses while
--- objects of others depend on the schemas.
+-- The owner runs this script.  Like DROP EXTENSION, it leaves roles, and it refuses while objects of others depend on
+-- the schemas.
 
 BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
 SET LOCAL search_path = pg_catalog, pg_temp;

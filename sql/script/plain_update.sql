@@ -1,7 +1,7 @@
 -- plain_update.sql
 --	  The beginning of an update of what the plain script made.
 --
--- The owner runs it, as the plain script was run; see plain_begin.sql.
+-- The owner runs this script like the plain script; see plain_begin.sql.
 
 BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
 SET LOCAL search_path = pg_catalog, pg_temp;

@@ -2,18 +2,14 @@
 --	  Guards of the install script: against objects that are already in the
 --	  schema, and against a database of another encoding.
 --
--- In a trusted extension this script runs as the bootstrap superuser, called
--- by a role that is no superuser.  So no name may resolve to an object of that
--- role:
+-- In a trusted extension this script runs as the bootstrap superuser, but a role that is no superuser calls it.  So no
+-- name may resolve to an object of that role:
 --
--- The search_path holds only the server's own schema.  Where the script names
--- an object of its own, it names the schema.
+-- The search_path contains only the server's own schema.  If the script uses an object of its own, it names the schema.
 --
--- The server chooses a function also by its arguments, among all functions of
--- that name in the schema.  So the schema must be empty, no other role may
--- create in it, and no session can create a function until the script ends
--- (alone.sql): the schema may be older than the extension, and its owner has
--- other sessions.
+-- The server chooses a function also by its arguments, among all functions of that name in the schema.  So the schema
+-- must be empty, no other role may create objects in it, and no session can create a function until the script ends
+-- (alone.sql): the schema may be older than the extension, and its owner may have other sessions.
 --
 -- Update scripts have their own guards: update_preamble.sql.
 
@@ -46,7 +42,7 @@ BEGIN
 				HINT = format('Install as the owner of the schema (pg_restore --role), or first: '
 					'ALTER SCHEMA kube_reports OWNER TO %s.', extension.extowner::regrole);
 	END IF;
-	-- Every object in a schema depends on it; default privileges do, too.
+	-- Every object in a schema depends on the schema; so do default privileges.
 	SELECT string_agg(o.name, ', ' ORDER BY o.name) INTO found
 		FROM (SELECT pg_describe_object(d.classid, d.objid, d.objsubid) AS name FROM pg_depend d
 			WHERE d.refclassid = 'pg_namespace'::regclass AND d.refobjid = extension.extnamespace
@@ -79,7 +75,7 @@ BEGIN
 			USING ERRCODE = 'feature_not_supported',
 				HINT = 'CREATE DATABASE ... ENCODING ''UTF8'' TEMPLATE template0.';
 	END IF;
-	-- The server has read the whole script by now, and with it the backslashes of its patterns.
+	-- The server has already read the whole script, with the backslashes of its patterns.
 	IF current_setting('standard_conforming_strings') = 'off' THEN
 		RAISE EXCEPTION 'kube_reports is made with standard_conforming_strings on'
 			USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'SET standard_conforming_strings = on.';
@@ -91,8 +87,8 @@ $$;
 
 COMMENT ON SCHEMA kube_reports IS 'Kubernetes policy reports: reading and writing them, analytics, administration';
 
--- Objects that users need not know are in a schema of their own, so that lists of the other schema show what users can
--- use.  It may change with each version.
+-- Objects that users need not know are in a schema of their own, so that lists of schema kube_reports show what users
+-- can use.  These objects may change with each version.
 CREATE SCHEMA kube_reports_internal;
 COMMENT ON SCHEMA kube_reports_internal IS
 	'the inside of kube_reports: its tables, and what its functions and its proxies call';

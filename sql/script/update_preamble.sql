@@ -2,26 +2,21 @@
 --	  Guards of every update script, and what it must know about the state
 --	  before the update.
 --
--- In a trusted extension this script runs as the bootstrap superuser, called
--- by a role that is no superuser.  The objects in the schemas belong to that
--- role, which may have changed, dropped or replaced them.  So the script looks
--- only at the server's catalogs, until it knows that the schemas hold nothing
--- that would run as that superuser:
+-- In a trusted extension this script runs as the bootstrap superuser, but a role that is no superuser calls it.  The
+-- objects in the schemas belong to that role, which may have changed, dropped or replaced them.  So the script reads
+-- only the server's catalogs until it knows that the schemas contain nothing that would run as the superuser:
 --
--- The script reads no row, writes no row, rewrites no table and validates no
--- constraint.  after_update(), which belongs to the owner, does that.  The
--- script calls only three functions of the schema: proxy_objects(),
--- reader_objects() and admin_objects().  It has just made them itself, and
--- they read only catalogs.
+-- The script reads no row, writes no row, rewrites no table and validates no constraint.  after_update(), which belongs
+-- to the owner, does these.  The script calls only three functions of the schema: proxy_objects(), reader_objects() and
+-- admin_objects().  It has just made them itself, and they read only catalogs.
 --
--- The server parses the script's statements.  It chooses a function by its
--- arguments, and reads a literal by the type of the column or the argument
--- that the literal meets: the type of a row that contains a domain runs the
--- domain's checks.  So every column and every argument in the schemas has a
--- type whose input function is the server's, or a row type of such types.
+-- The server parses the script's statements.  It chooses a function by its arguments.  It reads a literal by the type
+-- of the column or the argument to which the literal belongs; for a row type that contains a domain, it runs the checks
+-- of the domain.  So every column and every argument in the schemas must have a type whose input function belongs to
+-- the server, or a row type of such types.
 --
--- A server also evaluates constants in the key of a partitioned table whenever
--- a session opens the table.  So keys must not contain expressions.
+-- A server also evaluates constants in the key of a partitioned table whenever a session opens the table.  So keys must
+-- not contain expressions.
 
 DO $$
 DECLARE
@@ -123,8 +118,8 @@ BEGIN
 	END IF;
 
 	-- Lock the secret first: a proxy that waits for the secret holds no other lock yet.  So proxies finish their
-	-- current request, and wait with the next one.  No LOCK TABLE for the view before it, through which proxies read
-	-- the secret: that would lock the server's catalogs as well.
+	-- present request, and wait with the next one.  There is no LOCK TABLE for the view through which proxies read the
+	-- secret: that would lock the server's catalogs, too.
 	ALTER VIEW kube_reports_internal.caller SET (security_barrier = true);
 	SELECT string_agg('ONLY ' || c.oid::regclass, ', ' ORDER BY c.relname <> 'caller_secret', c.oid) INTO found
 		FROM pg_class c

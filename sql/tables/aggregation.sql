@@ -1,15 +1,14 @@
 -- aggregation.sql
 --	  Options of the aggregation of reports, and its queue.
 --
--- No option is on unless a user turns it on.  Options are dumped.  The queue
--- is not dumped: after a restore it is made again from the objects, so that
--- nothing is merged twice or forgotten.
+-- No option is on unless a user turns it on.  Options are dumped.  The queue is not dumped: after a restore it is
+-- filled again from the objects, so that no report is merged twice or left out.
 
 CREATE TABLE kube_reports_internal.summary_type (
 	resource_type integer PRIMARY KEY
 );
 COMMENT ON TABLE kube_reports_internal.summary_type
-	IS 'types whose summaries are filled in where a producer leaves them out: see set_summaries()';
+	IS 'types whose summaries are filled in if a producer leaves them out: see set_summaries()';
 
 ---- options ----
 
@@ -26,31 +25,32 @@ CREATE TABLE kube_reports_internal.aggregation (
 );
 COMMENT ON TABLE kube_reports_internal.aggregation
 	IS 'the options of aggregation of a cluster: see set_aggregation(); no row: no aggregation';
-COMMENT ON COLUMN kube_reports_internal.aggregation.admission IS 'admission reports of one resource become one';
+COMMENT ON COLUMN kube_reports_internal.aggregation.admission
+	IS 'whether admission reports of one resource become one report';
 COMMENT ON COLUMN kube_reports_internal.aggregation.policy_reports
 	IS 'resource: a policy report for each resource, from ephemeral reports; policy: for each namespace and policy, '
 		'from admission and background scan reports';
-COMMENT ON COLUMN kube_reports_internal.aggregation."group" IS 'of the policy reports that are written';
+COMMENT ON COLUMN kube_reports_internal.aggregation."group" IS 'the group of the policy reports that are written';
 COMMENT ON COLUMN kube_reports_internal.aggregation.delay
 	IS 'the time for which reports are collected before they are merged';
 COMMENT ON COLUMN kube_reports_internal.aggregation.chunk_size
-	IS 'how many results a report of one policy has at most; fewer where they are large';
+	IS 'the largest number of results in a report of one policy; large results make it smaller';
 COMMENT ON COLUMN kube_reports_internal.aggregation.follow_policies
-	IS 'proxies that have a kube-apiserver keep active_policy up to date';
+	IS 'whether proxies that have a kube-apiserver keep active_policy up to date';
 COMMENT ON COLUMN kube_reports_internal.aggregation.forms
-	IS 'each pair group/policy_reports by which policy reports were ever merged; reports of any other than the present '
-		'pair are deleted, so that no result counts twice';
+	IS 'each pair group/policy_reports with which policy reports were ever merged. Reports of all pairs but the '
+		'present one are deleted, so that no result counts twice';
 
 ---- which policies are active ----
 
--- Not dumped: policies that were active at the time of the dump may not be active now, and a result that is dropped
--- because of them is lost for good.
+-- Not dumped: policies that were active at the time of the dump may be inactive now, and a result that a merge drops is
+-- lost.
 CREATE TABLE kube_reports_internal.active_policy_set (
 	cluster_id	integer PRIMARY KEY REFERENCES kube_reports.cluster ON DELETE CASCADE,
 	changed_at	timestamptz NOT NULL
 );
 COMMENT ON TABLE kube_reports_internal.active_policy_set
-	IS 'clusters whose active policies are known: in others no result is dropped; never dumped';
+	IS 'clusters whose active policies are known; for other clusters, no result is dropped. Never dumped';
 
 CREATE TABLE kube_reports_internal.active_policy (
 	cluster_id	integer NOT NULL REFERENCES kube_reports_internal.active_policy_set ON DELETE CASCADE,
@@ -63,20 +63,21 @@ CREATE TABLE kube_reports_internal.active_policy (
 COMMENT ON TABLE kube_reports_internal.active_policy
 	IS 'the policies whose results count: see set_active_policies(); never dumped';
 COMMENT ON COLUMN kube_reports_internal.active_policy.source
-	IS 'as results name it for a policy of a kind of its own; empty for ClusterPolicy and Policy';
-COMMENT ON COLUMN kube_reports_internal.active_policy.policy IS 'its name, or namespace/name';
+	IS 'the source of the results of a policy whose kind is neither ClusterPolicy nor Policy; empty for these two '
+		'kinds';
+COMMENT ON COLUMN kube_reports_internal.active_policy.policy IS 'the policy''s name, or namespace/name';
 COMMENT ON COLUMN kube_reports_internal.active_policy.rules
-	IS 'names of its rules, those too that are made for pod controllers; null: any';
-COMMENT ON COLUMN kube_reports_internal.active_policy.version IS 'its resourceVersion, for labels';
+	IS 'the names of the policy''s rules, including the rules that Kyverno makes for pod controllers; null: all rules';
+COMMENT ON COLUMN kube_reports_internal.active_policy.version IS 'the policy''s resourceVersion, for labels';
 
 ---- the queue ----
 
 CREATE SEQUENCE kube_reports_internal.aggregation_queue_id_seq AS bigint CACHE 32;
 COMMENT ON SEQUENCE kube_reports_internal.aggregation_queue_id_seq
-	IS 'tells rows of aggregation_queue from each other; never dumped';
+	IS 'numbers that distinguish rows of aggregation_queue; never dumped';
 
--- Writers only append, whatever the queue contains: they never wait for a row.  A merge takes all rows of a group at
--- once.
+-- Writers only append, even if the queue has a row of the same group: they never wait for a row.  A merge takes all
+-- rows of a group at once.
 CREATE TABLE kube_reports_internal.aggregation_queue (
 	cluster_id	integer NOT NULL,
 	queued_at	timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -90,17 +91,17 @@ CREATE TABLE kube_reports_internal.aggregation_queue (
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 COMMENT ON TABLE kube_reports_internal.aggregation_queue IS 'the groups to merge: see aggregate(); never dumped';
 COMMENT ON COLUMN kube_reports_internal.aggregation_queue.id
-	IS 'makes a key, by which the row is found on a subscriber';
+	IS 'makes a key, by which logical replication finds the row';
 COMMENT ON COLUMN kube_reports_internal.aggregation_queue.stage
-	IS 'e: everything that is stored is to be queued; a: the admission reports of a resource, r: the policy report of '
-		'a resource, p: the policy reports of a namespace; o: policy reports of other forms are to be deleted';
+	IS 'e: all stored reports are to be queued; a: the admission reports of a resource; r: the policy report of a '
+		'resource; p: the policy reports of a namespace; o: policy reports of other forms are to be deleted';
 COMMENT ON COLUMN kube_reports_internal.aggregation_queue.key IS 'uid of the resource; empty in the other stages';
 COMMENT ON COLUMN kube_reports_internal.aggregation_queue.after
-	IS 'how far an earlier step has come: in stages a and r the name of the last report that was merged, in stages e '
-		'and o the key of the last object that was looked at; empty: nowhere';
+	IS 'the place at which an earlier step ended: in stages a and r the name of the last report that was merged, in '
+		'stages e and o the key of the last object that was read; empty: there was no earlier step';
 COMMENT ON COLUMN kube_reports_internal.aggregation_queue.attempts
-	IS 'how often the merge failed for lack of memory, disk or time; each failure makes the pause longer, and the '
-		'group is tried alone';
+	IS 'the number of merges that failed for lack of memory, disk or time. Each failure makes the pause longer, and '
+		'the group is tried alone';
 CREATE INDEX aggregation_queue_group ON kube_reports_internal.aggregation_queue (cluster_id, stage, namespace, key);
 CREATE INDEX aggregation_queue_failed ON kube_reports_internal.aggregation_queue (cluster_id, stage, namespace, key)
 	WHERE attempts > 0;

@@ -22,4 +22,5 @@ CREATE UNLOGGED TABLE kube_reports_internal.arriving_subject (
 	new_id		bigint NOT NULL
 );
 COMMENT ON TABLE kube_reports_internal.arriving_subject
-	IS 'new ids of the subjects of a cluster that is received: a subject''s id is a hash of its cluster''s id, too';
+	IS 'new ids of the subjects of a cluster that is received: the id of a subject is a hash that includes the id of '
+		'its cluster';

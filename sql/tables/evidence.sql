@@ -1,9 +1,9 @@
 -- evidence.sql
 --	  Metadata of evidence: the files are outside of the database.
 --
--- A row of evidence_file announces a file.  A row of evidence_body is a file that nothing announces: one that is being
--- received, was given up or has been replaced.  So a file is never without a row, and whatever ends a process, the
--- next one knows what to remove.
+-- A row of evidence_file announces a file.  A row of evidence_body is a file that is not announced: it is being
+-- received, was given up or has been replaced.  So every file has a row; if a process ends at any point, the next
+-- process knows which files to remove.
 
 CREATE TABLE kube_reports_internal.evidence_file (
 	cluster_id	integer NOT NULL,
@@ -37,9 +37,10 @@ CREATE TABLE kube_reports_internal.evidence_body (
 );
 CREATE INDEX evidence_body_due ON kube_reports_internal.evidence_body (place, remove_after);
 COMMENT ON TABLE kube_reports_internal.evidence_body
-	IS 'files of evidence that nothing announces: being received, or to be removed';
+	IS 'files of evidence that are not announced: they are being received, or are to be removed';
 COMMENT ON COLUMN kube_reports_internal.evidence_body.bytes
-	IS 'of a file that is being received: its announced size, 0 when none was; of others 0: they no longer count';
+	IS 'the announced size of a file that is being received, 0 if none was announced; 0 for all other files, which no '
+		'longer count';
 
 SELECT pg_catalog.pg_extension_config_dump('kube_reports_internal.evidence_file', '');
 SELECT pg_catalog.pg_extension_config_dump('kube_reports_internal.evidence_body', '');

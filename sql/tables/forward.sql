@@ -1,8 +1,8 @@
 -- forward.sql
 --	  Senders of other clusters' results, and how far each has come.
 --
--- Credentials and scans are dumped.  The places of streams are not: the batches after the number in a dump may already
--- be deleted from the sender's queue.  A sender whose stream is unknown compares all objects.
+-- Credentials and scans are dumped.  The places of streams are not: batches after the number in a dump may already be
+-- deleted from the sender's queue.  A sender whose stream is unknown compares all objects.
 
 CREATE TABLE kube_reports_internal.sender_credential (
 	kind		text NOT NULL CHECK (kind IN ('token', 'certificate')),
@@ -40,7 +40,8 @@ COMMENT ON TABLE kube_reports_internal.forward_assessment
 	IS 'runs of scans whose results were forwarded, each with its last batch and the answer to it';
 COMMENT ON COLUMN kube_reports_internal.forward_assessment.digest IS 'SHA-256 of the last batch';
 COMMENT ON COLUMN kube_reports_internal.forward_assessment.latest
-	IS 'no other run of the scan has begun since; the runs before stay for a while, so that a repeated batch is known';
+	IS 'whether no later run of the scan has begun. Earlier runs stay for a while, so that a repeated batch is '
+		'recognized';
 
 CREATE TABLE kube_reports_internal.forward_seen (
 	cluster_id	integer NOT NULL,
@@ -61,7 +62,7 @@ CREATE TABLE kube_reports_internal.forward_stream (
 	PRIMARY KEY (cluster_id, stream)
 );
 COMMENT ON TABLE kube_reports_internal.forward_stream
-	IS 'queues of senders, and the last batch of each that is stored; never dumped';
+	IS 'queues of senders, each with its last stored batch; never dumped';
 
 SELECT pg_catalog.pg_extension_config_dump('kube_reports_internal.sender_credential', '');
 SELECT pg_catalog.pg_extension_config_dump('kube_reports_internal.ingest_role', '');

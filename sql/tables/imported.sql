@@ -20,14 +20,15 @@ CREATE TABLE kube_reports_internal.imported (
 COMMENT ON TABLE kube_reports_internal.imported
 	IS 'objects that were copied from a cluster or from a reports-server: see api_import(); never dumped';
 COMMENT ON COLUMN kube_reports_internal.imported.source_version
-	IS 'resourceVersion of the object that was copied, where it came from';
+	IS 'resourceVersion of the copied object at its source';
 COMMENT ON COLUMN kube_reports_internal.imported.version
-	IS 'version of the object here when it was copied: an object that has another one by now was changed here since';
+	IS 'the version that the copy got here; an object with another version was changed here since';
 COMMENT ON COLUMN kube_reports_internal.imported.verified
-	IS 'the stored document was read again after its commit, and was the document that was copied';
-COMMENT ON COLUMN kube_reports_internal.imported.seen_at IS 'when the object was last seen where it came from';
+	IS 'whether the stored document was read again after its commit, and was equal to the copied document';
+COMMENT ON COLUMN kube_reports_internal.imported.seen_at IS 'when the object was last seen at its source';
 COMMENT ON COLUMN kube_reports_internal.imported.source
-	IS 'where the copy came from: cluster, reports-server or sender. Only a run that reads this source may delete it';
+	IS 'the source of the copy: cluster, reports-server or sender. Only an import from the same source may delete the '
+		'copy';
 
 ---- states of the past ----
 
@@ -46,12 +47,13 @@ CREATE TABLE kube_reports_internal.import_waiting (
 	reason		text
 );
 COMMENT ON TABLE kube_reports_internal.import_waiting
-	IS 'states that import_report() and import_deletion() were given where there is no engine; see import_step()';
-COMMENT ON COLUMN kube_reports_internal.import_waiting.id IS 'states of one report are imported in this order';
-COMMENT ON COLUMN kube_reports_internal.import_waiting.at IS 'the time that the state is of';
+	IS 'past states from import_report() and import_deletion() that wait, if the engine is not in the server; see '
+		'import_step()';
+COMMENT ON COLUMN kube_reports_internal.import_waiting.id IS 'the order in which states of one report are imported';
+COMMENT ON COLUMN kube_reports_internal.import_waiting.at IS 'the time of the state';
 COMMENT ON COLUMN kube_reports_internal.import_waiting.document IS 'null: the report was deleted';
-COMMENT ON COLUMN kube_reports_internal.import_waiting.reason IS 'why it was refused: it is not tried again; null: it '
-		'waits';
+COMMENT ON COLUMN kube_reports_internal.import_waiting.reason
+	IS 'why the state was refused; then it is not tried again; null: it waits';
 CREATE INDEX import_waiting_report ON kube_reports_internal.import_waiting (lane, namespace, name, id);
 CREATE INDEX import_waiting_next ON kube_reports_internal.import_waiting (id) WHERE reason IS NULL;
 

@@ -1,9 +1,8 @@
 -- outgoing.sql
 --	  Webhooks that new failures are sent to, and their progress.
 --
--- The owner writes one table and senders write the other, so that neither
--- waits for the other.  The tables hold no secret: tokens, keys and CAs are
--- files of the proxies, and a row has only their names.
+-- The owner writes one table and senders write the other, so that neither waits for the other.  The tables hold no
+-- secret: tokens, keys and CAs are files of the proxies, and a row has only the names of the files.
 
 CREATE TABLE kube_reports_internal.webhook (
 	cluster_id	integer NOT NULL,
@@ -19,7 +18,7 @@ CREATE TABLE kube_reports_internal.webhook (
 	PRIMARY KEY (cluster_id, name)
 );
 COMMENT ON TABLE kube_reports_internal.webhook
-	IS 'targets that new failures of a cluster are sent to: see add_webhook()';
+	IS 'the targets to which new failures of a cluster are sent: see add_webhook()';
 COMMENT ON COLUMN kube_reports_internal.webhook.token_file
 	IS 'name of a file in the proxies'' --webhook-directory, as are hmac_file and ca_file';
 
@@ -39,13 +38,14 @@ CREATE TABLE kube_reports_internal.webhook_progress (
 	PRIMARY KEY (cluster_id, name)
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE kube_reports_internal.webhook_progress
-	IS 'how far each target has come: everything up to version and key was acknowledged, or is none of its business';
-COMMENT ON COLUMN kube_reports_internal.webhook_progress.sent IS 'events that were acknowledged';
+	IS 'the place of each target in history: each event up to version and key was acknowledged, or does not match the '
+		'target''s filter';
+COMMENT ON COLUMN kube_reports_internal.webhook_progress.sent IS 'the number of acknowledged events';
 COMMENT ON COLUMN kube_reports_internal.webhook_progress.failures
-	IS 'attempts that failed since the last acknowledgement';
+	IS 'the number of failed attempts since the last acknowledgement';
 COMMENT ON COLUMN kube_reports_internal.webhook_progress.holder
-	IS 'the identity of the sender of the batch under way, if there is one, until held_until at the latest; each batch '
-		'has another one';
+	IS 'identifies the sender of the present batch, if there is one, until held_until at the latest; each batch has '
+		'another value';
 
 SELECT pg_catalog.pg_extension_config_dump('kube_reports_internal.webhook', '');
 SELECT pg_catalog.pg_extension_config_dump('kube_reports_internal.webhook_progress', '');

@@ -1,15 +1,13 @@
 -- results.sql
 --	  Typed results, their history and their counts.
 --
--- A text that many results share is stored once: the id of a criterion,
--- subject, detail or actor is a hash of its fields (field_hash()).  So a
--- writer knows the ids without a lookup, ids survive a dump, and both variants
--- give the same ids.  origin gives a report a number that outlives the report:
--- a report that is deleted and created again has the same origin.
+-- A text that many results share is stored once: the id of a criterion, subject, detail or actor is a hash of its
+-- fields (field_hash()).  So a writer computes the ids without a lookup, ids stay the same in a dump, and both variants
+-- make the same ids.  origin gives a report a number that outlives the report: a report that is deleted and created
+-- again has the same origin.
 --
--- There are no foreign keys: each row of results would lock the rows it refers
--- to, and every writer refers to the same rows.  Rows that nothing refers to
--- any more are removed while no writer is active (see collect_garbage()).
+-- There are no foreign keys: each row of results would lock the rows to which it refers, and every writer refers to the
+-- same rows.  Rows to which no row refers any more are removed while no writer is active (see collect_garbage()).
 -- verify() finds inconsistent rows.
 
 ---- contents of results, each stored once ----
@@ -26,10 +24,12 @@ CREATE TABLE kube_reports_internal.origin (
 	name		text COLLATE "C" NOT NULL,
 	UNIQUE (cluster_id, resource_type, namespace, name)
 );
-COMMENT ON TABLE kube_reports_internal.origin IS 'the reports that results come from or came from: a number for each, '
-		'kept as long as results or history refer to it';
+COMMENT ON TABLE kube_reports_internal.origin
+	IS 'the reports that have or had results, each with a number; a row is kept as long as results or history refer '
+		'to it';
 COMMENT ON COLUMN kube_reports_internal.origin.first_seen
-	IS 'when results of the report were first stored; result_since has the results that came or changed later';
+	IS 'when results of the report were first stored; result_since has the times of results that appeared or changed '
+		'later';
 
 CREATE TABLE kube_reports_internal.criterion (
 	id			bigint PRIMARY KEY,
@@ -43,13 +43,13 @@ CREATE TABLE kube_reports_internal.criterion (
 	last_counted timestamptz
 );
 COMMENT ON TABLE kube_reports_internal.criterion
-	IS 'the check behind results: source, policy and rule with the category and the severity that the source gives '
-		'them';
+	IS 'the check that makes results: source, policy and rule, with the category and the severity that the source '
+		'gives';
 COMMENT ON COLUMN kube_reports_internal.criterion.policy_id
-	IS 'the same where all but the rule is: what counts that know no rules are grouped by';
+	IS 'the same number for all criteria that differ only in their rule; counts without rules are grouped by it';
 COMMENT ON COLUMN kube_reports_internal.criterion.last_counted
-	IS 'when garbage collection last removed a count of it, or first found none: history later than that does not '
-		'name it; null: neither happened';
+	IS 'when garbage collection last removed a count of the criterion, or first found that it has none: later history '
+		'does not refer to the criterion; null: neither has happened';
 
 CREATE TABLE kube_reports_internal.subject (
 	id			bigint PRIMARY KEY,
@@ -60,7 +60,7 @@ CREATE TABLE kube_reports_internal.subject (
 	name		text COLLATE "C" NOT NULL,
 	uid			text COLLATE "C" NOT NULL
 );
-COMMENT ON TABLE kube_reports_internal.subject IS 'the resources of results: each a resource of a cluster';
+COMMENT ON TABLE kube_reports_internal.subject IS 'the resources that results are about; each belongs to a cluster';
 
 CREATE TABLE kube_reports_internal.detail (
 	id			bigint PRIMARY KEY,
@@ -77,10 +77,9 @@ CREATE TABLE kube_reports_internal.actor (
 	name		text NOT NULL,
 	last_used	timestamptz NOT NULL DEFAULT now()
 );
-COMMENT ON TABLE kube_reports_internal.actor IS 'the writers that history names: API users, database roles';
+COMMENT ON TABLE kube_reports_internal.actor IS 'the writers in history: API users and database roles';
 COMMENT ON COLUMN kube_reports_internal.actor.last_used
-	IS 'when it first wrote something in the newest month in which it did: what history has of later months does not '
-		'name it';
+	IS 'when the actor first wrote in the last month in which it wrote: history of later months does not refer to it';
 
 ---- results ----
 
@@ -101,22 +100,24 @@ CREATE TABLE kube_reports_internal.result (
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05,
 	autovacuum_vacuum_cost_delay = 0);
 COMMENT ON TABLE kube_reports_internal.result
-	IS 'one row for each result of a stored report whose type''s results are current, and for each resource of the '
-		'result; derived from the documents';
+	IS 'one row for each result of a stored report, and for each resource of the result, if results of the type are '
+		'current; derived from the documents';
 COMMENT ON COLUMN kube_reports_internal.result.key
 	IS 'the key of the result in its report: a hash of source, policy, rule, subject and the values that the type''s '
 		'mapping adds; not of status, message or time';
 COMMENT ON COLUMN kube_reports_internal.result.first_seen IS 'when the result appeared';
-COMMENT ON COLUMN kube_reports_internal.result.since IS 'when it got its status';
+COMMENT ON COLUMN kube_reports_internal.result.since IS 'when the result got its status';
 COMMENT ON COLUMN kube_reports_internal.result.score
-	IS 'such as a CVSS score, in the type of decimal literals in comparisons; 0: the source gives none (a null would '
-		'cost eight bytes a row)';
+	IS 'a score such as CVSS, in the type of decimal literals in comparisons; 0: the source gives none (a null would '
+		'take eight bytes a row)';
 COMMENT ON COLUMN kube_reports_internal.result.status IS 'pass, warn, fail, error, skip by its first letter';
-COMMENT ON COLUMN kube_reports_internal.result.namespace IS 'the report''s; empty for reports of cluster scope';
+COMMENT ON COLUMN kube_reports_internal.result.namespace
+	IS 'the namespace of the report; empty for reports of cluster scope';
 COMMENT ON COLUMN kube_reports_internal.result.native_status
-	IS 'the source''s own word where it is another one, such as MANUAL; else empty';
+	IS 'the word of the source for the status, if it is not one of the five statuses (such as MANUAL); otherwise '
+		'empty';
 
--- Each of these indexes has few distinct keys: equal keys share an entry.
+-- Each of these indexes has few distinct keys, and equal keys share an entry.
 CREATE INDEX result_criterion ON kube_reports_internal.result (criterion, status, cluster_id, namespace);
 CREATE INDEX result_subject ON kube_reports_internal.result (subject);
 CREATE INDEX result_detail ON kube_reports_internal.result (detail, criterion);
@@ -130,8 +131,8 @@ CREATE INDEX result_score ON kube_reports_internal.result ((nullif(score, 0)), c
 -- For reports with high scores, in the order of the reports.
 CREATE INDEX result_report_score ON kube_reports_internal.result (origin, score) WHERE score > 0;
 CREATE INDEX result_namespace_score ON kube_reports_internal.result (cluster_id, namespace, score) WHERE score > 0;
--- The distribution of scores.  From the partial index ANALYZE would learn only the distribution in its rows, and take
--- it for that of all rows.
+-- The distribution of scores of all rows.  From the partial index, ANALYZE would learn only the distribution in the
+-- rows of the index, and use it for all rows.
 CREATE STATISTICS kube_reports_internal.result_scores ON (nullif(score, 0)) FROM kube_reports_internal.result;
 ALTER INDEX kube_reports_internal.result_score ALTER COLUMN 1 SET STATISTICS 0;
 -- Rows are added in the order of their times.  The few rows that change later do not spoil a range of pages.
@@ -153,9 +154,10 @@ CREATE TABLE kube_reports_internal.result_since (
 	PRIMARY KEY (origin, key)
 );
 COMMENT ON TABLE kube_reports_internal.result_since
-	IS 'times of current results that differ from those of their origin: documents do not hold them, so a dump must';
+	IS 'times of current results that differ from the times of their origin. Documents do not contain these times, so '
+		'a dump must';
 
--- Results that must be made again, lane by lane: after a restore and after rebuild().
+-- Lanes whose results must be derived again: after a restore and after rebuild().
 CREATE TABLE kube_reports_internal.result_rebuild (
 	lane		integer PRIMARY KEY,
 	namespace	text COLLATE "C" NOT NULL DEFAULT '',
@@ -166,15 +168,15 @@ CREATE TABLE kube_reports_internal.result_rebuild (
 	reason		text
 );
 COMMENT ON TABLE kube_reports_internal.result_rebuild
-	IS 'lanes whose results are being derived again from the documents, and the key up to which that is done; never '
-		'dumped';
+	IS 'lanes whose results are being derived again from the documents, each with the key up to which this is done; '
+		'never dumped';
 COMMENT ON COLUMN kube_reports_internal.result_rebuild.restoring
-	IS 'the results are not new: no day''s counts change by them';
-COMMENT ON COLUMN kube_reports_internal.result_rebuild.attempts IS 'how often it was refused since it last went on';
-COMMENT ON COLUMN kube_reports_internal.result_rebuild.retry_at IS 'it is put aside until then';
-COMMENT ON COLUMN kube_reports_internal.result_rebuild.reason IS 'why it was refused last; null: it was not';
+	IS 'whether the results are restored: they are not new, so no day''s counts change';
+COMMENT ON COLUMN kube_reports_internal.result_rebuild.attempts IS 'the number of refusals since a step last succeeded';
+COMMENT ON COLUMN kube_reports_internal.result_rebuild.retry_at IS 'the time until which the lane is put aside';
+COMMENT ON COLUMN kube_reports_internal.result_rebuild.reason IS 'why it was last refused; null: it was not refused';
 
--- Results that follow their documents later: expensive work is not done while other writers wait for the lane.
+-- Reports whose results follow their documents later: expensive work is not done while other writers wait for the lane.
 CREATE TABLE kube_reports_internal.result_pending (
 	lane		integer NOT NULL REFERENCES kube_reports_internal.lane ON DELETE CASCADE,
 	namespace	text COLLATE "C" NOT NULL,
@@ -188,33 +190,36 @@ CREATE TABLE kube_reports_internal.result_pending (
 	reason		text,
 	PRIMARY KEY (lane, namespace, name)
 );
-COMMENT ON TABLE kube_reports_internal.result_pending IS 'reports whose results, history and counts are not yet those '
-		'of the document: see catch_up(); rows come and go under the lane''s lock; never dumped';
+COMMENT ON TABLE kube_reports_internal.result_pending
+	IS 'reports whose results, history and counts do not match the document yet: see catch_up(). Rows are added and '
+		'removed under the lane''s lock; never dumped';
 COMMENT ON COLUMN kube_reports_internal.result_pending.first
-	IS 'changes of the report from this version on are not in its results';
+	IS 'results do not include the changes of the report from this version on';
 COMMENT ON COLUMN kube_reports_internal.result_pending.last
-	IS 'up to which version they are being brought; null: not begun';
+	IS 'the version up to which results are being updated; null: the update has not begun';
 COMMENT ON COLUMN kube_reports_internal.result_pending.part
-	IS 'how many of the parts are done: results in the order of their keys';
-COMMENT ON COLUMN kube_reports_internal.result_pending.parts IS 'how many parts there are, each a transaction';
+	IS 'the number of parts that are done; results are divided in the order of their keys';
+COMMENT ON COLUMN kube_reports_internal.result_pending.parts IS 'the number of parts; each is a transaction';
 CREATE INDEX result_pending_first ON kube_reports_internal.result_pending (first);
 
--- While a state of the past is imported: the time of that state.
+-- Used while a past state is imported.
 CREATE TABLE kube_reports_internal.import_time (
 	lane		integer PRIMARY KEY,
 	at			timestamptz NOT NULL
 );
-COMMENT ON TABLE kube_reports_internal.import_time IS 'lanes to which a state of the past is being written, and its '
-		'time: see import_report(); a row is there within one transaction only; never dumped';
+COMMENT ON TABLE kube_reports_internal.import_time
+	IS 'lanes to which a past state is being written, with the time of the state: see import_report(). A row exists '
+		'within one transaction only; never dumped';
 
 ---- history ----
 
--- A write changes many results of one report: a row with arrays costs a tenth of what a row for each result costs.  An
--- array of one element stands for all results of the row, and a null for nulls (see packed()).  So a new report costs
--- its keys and criteria, and little else.
+-- A write changes many results of one report: a row with arrays takes a tenth of the space and time of one row for each
+-- result.  An array of one element stands for all results of the row, and a null for an array of nulls (see packed()).
+-- So for a new report, little more than its keys and criteria is stored.
 --
 -- make_history() makes the partitions, one for each month.  They are not members of the extension, because pg_dump
 -- would then skip them.  The table has neither key nor index: pg_restore would create them on the partitions a second
+-- time.
 -- time.
 CREATE TABLE kube_reports_internal.report_change (
 	at			timestamptz NOT NULL,
@@ -233,30 +238,32 @@ CREATE TABLE kube_reports_internal.report_change (
 	first_seen	timestamptz[],
 	old_since	timestamptz[]
 ) PARTITION BY RANGE (at);
--- A primary key would be an index that only subscribers need.  Rows are seldom deleted or updated: when results come
--- back before settles_at, and by rebuild().
+-- A primary key would be an index that only subscribers need.  Rows are seldom deleted or updated: only when results
+-- come back before settles_at, and by rebuild().
 ALTER TABLE kube_reports_internal.report_change REPLICA IDENTITY FULL;
-COMMENT ON TABLE kube_reports_internal.report_change IS 'history: the appearances, changes of status and '
-		'disappearances of results that a change of their report made, an element of each array for each; partitioned '
-		'by month; result_change has a row for each';
+COMMENT ON TABLE kube_reports_internal.report_change
+	IS 'history. A row is a change of a report; each array has an element for each result that appeared, changed its '
+		'status or disappeared. Partitioned by month; the view result_change has a row for each result';
 COMMENT ON COLUMN kube_reports_internal.report_change.version IS 'resourceVersion of the report''s change';
-COMMENT ON COLUMN kube_reports_internal.report_change.settles_at IS 'of those that are gone: before this time they '
-		'may come back and be taken out of the row, so that readers do not count them yet; null: none is gone';
-COMMENT ON COLUMN kube_reports_internal.report_change.keys IS 'which results of the report';
-COMMENT ON COLUMN kube_reports_internal.report_change.criteria IS 'one element: of all results';
-COMMENT ON COLUMN kube_reports_internal.report_change.subjects IS 'one element: of all results';
+COMMENT ON COLUMN kube_reports_internal.report_change.settles_at
+	IS 'until this time, results that disappeared may come back and be taken out of the row, so readers do not count '
+		'their disappearance yet; null: no result disappeared';
+COMMENT ON COLUMN kube_reports_internal.report_change.keys IS 'the keys of the results in the report';
+COMMENT ON COLUMN kube_reports_internal.report_change.criteria IS 'one element: it stands for all results';
+COMMENT ON COLUMN kube_reports_internal.report_change.subjects IS 'one element: it stands for all results';
 COMMENT ON COLUMN kube_reports_internal.report_change.old_statuses
-	IS 'null: it appeared; one element: of all results; no array: all appeared';
+	IS 'null: the result appeared; one element: it stands for all results; no array: all appeared';
 COMMENT ON COLUMN kube_reports_internal.report_change.new_statuses
-	IS 'null: it is gone; one element: of all results; no array: all are gone';
+	IS 'null: the result disappeared; one element: it stands for all results; no array: all disappeared';
 COMMENT ON COLUMN kube_reports_internal.report_change.gone_with
-	IS 'gone only: r: with its report, s: with all that the report said of its subject, while it says something of '
-		'others; null: alone; one element: of all results; no array: all nulls';
-COMMENT ON COLUMN kube_reports_internal.report_change.first_seen IS 'when it had appeared; null where it appears. '
-		'With a null old status: rebuild() has put the event in the place of some that were lost. One element: of all '
-		'results; no array: all nulls';
-COMMENT ON COLUMN kube_reports_internal.report_change.old_since IS 'since when it had had the old status; null where '
-		'there is none; one element: of all results; no array: all nulls';
+	IS 'for results that disappeared: r: with the report; s: with all results of the subject in the report, which has '
+		'results of other subjects; null: alone. One element: it stands for all results; no array: all null';
+COMMENT ON COLUMN kube_reports_internal.report_change.first_seen
+	IS 'when the result had appeared; null for a result that appears in this change. With a null old status: '
+		'rebuild() made the event in place of lost events. One element: it stands for all results; no array: all null';
+COMMENT ON COLUMN kube_reports_internal.report_change.old_since
+	IS 'since when the result had had its old status; null without one. One element: it stands for all results; no '
+		'array: all null';
 
 CREATE VIEW kube_reports_internal.result_change AS
 	SELECT h.at, h.version, h.origin, e.key, e.criterion, e.subject, h.actor, h.cluster_id, e.old_status, e.new_status,
@@ -266,10 +273,10 @@ CREATE VIEW kube_reports_internal.result_change AS
 		CROSS JOIN LATERAL kube_reports_internal.unpacked_changes(h.keys, h.criteria, h.subjects, h.old_statuses,
 			h.new_statuses, h.gone_with, h.first_seen, h.old_since) e;
 COMMENT ON VIEW kube_reports_internal.result_change
-	IS 'history, one by one: every appearance (old_status null), change of status and disappearance (new_status null) '
-		'of a result, with the columns of report_change';
+	IS 'history, with a row for every appearance (old_status null), change of status and disappearance (new_status '
+		'null) of a result; columns as in report_change';
 COMMENT ON COLUMN kube_reports_internal.result_change.of_known
-	IS 'false: old_status is null in all events of this change of the report. Readers that ask for true need not '
+	IS 'false: old_status is null in all events of this change of the report. A reader that asks for true need not '
 		'unpack the events of new reports, which are most of history';
 
 ---- counts ----
@@ -290,7 +297,7 @@ CREATE TABLE kube_reports_internal.rollup (
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 COMMENT ON TABLE kube_reports_internal.rollup
 	IS 'the number of results of each kind, up to the fold mark; current_rollup adds later changes';
--- In the order of result_criterion: tells which of its entries are worth reading.
+-- In the order of result_criterion, so that rows of rollup show which entries of that index are worth reading.
 CREATE INDEX rollup_cell ON kube_reports_internal.rollup (criterion, status, cluster_id, namespace);
 
 -- The same counts by namespace, policy and status only: far fewer rows, for the most frequent queries.
@@ -306,17 +313,18 @@ CREATE TABLE kube_reports_internal.rollup_policy (
 	namespace	text COLLATE "C" NOT NULL,
 	PRIMARY KEY (cluster_id, namespace, policy)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
-COMMENT ON TABLE kube_reports_internal.rollup_policy IS 'how many results of each policy there are in each namespace, '
-		'by status, up to the fold mark; never dumped: made with the results';
-COMMENT ON COLUMN kube_reports_internal.rollup_policy.policy IS 'policy_id of its criteria';
+COMMENT ON TABLE kube_reports_internal.rollup_policy
+	IS 'the number of results of each policy in each namespace, by status, up to the fold mark; never dumped: it is '
+		'counted when results are derived';
+COMMENT ON COLUMN kube_reports_internal.rollup_policy.policy IS 'policy_id of the policy''s criteria';
 CREATE INDEX rollup_policy_criterion ON kube_reports_internal.rollup_policy (criterion);
 COMMENT ON COLUMN kube_reports_internal.rollup_policy.criterion
-	IS 'one of the policy''s criteria, whichever came first: all of them say the same of it';
+	IS 'the first of the policy''s criteria that was counted; all of them have the same columns except the rule';
 
--- Writers only append.  Now and then one of them folds the rows.  All rows with an xid below the mark are folded.
+-- Writers only append.  From time to time one session folds the rows.  All rows with an xid below the mark are folded.
 CREATE SEQUENCE kube_reports_internal.rollup_delta_id_seq AS bigint CACHE 32;
 COMMENT ON SEQUENCE kube_reports_internal.rollup_delta_id_seq
-	IS 'tells rows of rollup_delta from each other; never dumped';
+	IS 'numbers that distinguish rows of rollup_delta; never dumped';
 
 CREATE TABLE kube_reports_internal.rollup_delta (
 	xid			xid8 NOT NULL DEFAULT pg_current_xact_id(),
@@ -332,11 +340,12 @@ CREATE TABLE kube_reports_internal.rollup_delta (
 	PRIMARY KEY (xid, id)
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 COMMENT ON TABLE kube_reports_internal.rollup_delta
-	IS 'what writes added to the counts and took from them: a row for each batch, namespace and kind, an element of '
-		'each array for each count; folded into rollup, rollup_policy, rollup_daily and score_daily';
+	IS 'the numbers that writes added to the counts or subtracted: a row for each batch, namespace and kind of '
+		'resource, with an array element for each count; folded into rollup, rollup_policy, rollup_daily and '
+		'score_daily';
 COMMENT ON COLUMN kube_reports_internal.rollup_delta.day
-	IS 'the day (UTC) it counts for; null: results came back after a restore, which is no change of any day';
-COMMENT ON COLUMN kube_reports_internal.rollup_delta.id IS 'makes a key, by which the row is found on a subscriber';
+	IS 'the day (UTC) whose counts change; null: results were derived again after a restore, which changes no day';
+COMMENT ON COLUMN kube_reports_internal.rollup_delta.id IS 'makes a key, by which logical replication finds the row';
 
 CREATE TABLE kube_reports_internal.rollup_mark (
 	only_row	boolean PRIMARY KEY DEFAULT true CHECK (only_row),
@@ -353,7 +362,8 @@ CREATE TABLE kube_reports_internal.rollup_daily (
 	PRIMARY KEY (rollup, day)
 ) WITH (fillfactor = 80);
 COMMENT ON TABLE kube_reports_internal.rollup_daily
-	IS 'counts at the end of each day (UTC), for those that changed that day; on other days the last ones still hold';
+	IS 'counts at the end of each day (UTC), only of counts that changed on that day; on a day without a row, the '
+		'count of the day before still holds';
 
 CREATE TABLE kube_reports_internal.score_daily (
 	cluster_id	integer NOT NULL,
@@ -370,20 +380,21 @@ CREATE TABLE kube_reports_internal.score_daily (
 	excluded	bigint NOT NULL,
 	PRIMARY KEY (cluster_id, namespace, source, category, severity, day)
 ) WITH (fillfactor = 80);
-COMMENT ON TABLE kube_reports_internal.score_daily IS 'counts by status at the end of each day (UTC), for those that '
-		'changed that day; on other days the last ones still hold';
+COMMENT ON TABLE kube_reports_internal.score_daily
+	IS 'counts by status at the end of each day (UTC), only of counts that changed on that day; on a day without a '
+		'row, the count of the day before still holds';
 COMMENT ON COLUMN kube_reports_internal.score_daily.namespace
 	IS 'empty for reports of cluster scope; * for the whole cluster';
 COMMENT ON COLUMN kube_reports_internal.score_daily.excluded
-	IS 'results that no score counts, whatever status they are mapped to: see excluded_from_score()';
+	IS 'the number of results that do not count in scores, whatever their status: see excluded_from_score()';
 
--- The second line has the states of remediations: their checks are what a score counts.
+-- The second line has the states of remediations: scores count the results of their checks.
 CREATE FUNCTION kube_reports_internal.excluded_from_score(native_status text) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN native_status IN ('MANUAL', 'NOT-APPLICABLE', 'INCONSISTENT', 'INFO',
 	'NotApplied', 'Pending', 'Applied', 'Outdated', 'NeedsReview', 'MissingDependencies');
 COMMENT ON FUNCTION kube_reports_internal.excluded_from_score(text)
-	IS 'whether this word of a source stands for a result without a verdict that a score could count';
+	IS 'whether this word of a source means that the result has no verdict for a score';
 
 CREATE FUNCTION kube_reports_internal.unfolded(mark xid8)
 	RETURNS TABLE (cluster_id integer, namespace text, criterion bigint, kind text, status "char", native_status text,
@@ -395,7 +406,8 @@ BEGIN ATOMIC
 		unnest(d.criteria, d.statuses, d.native_statuses, d.counts) c(criterion, status, native_status, count)
 	WHERE d.xid >= mark;
 END;
-COMMENT ON FUNCTION kube_reports_internal.unfolded(xid8) IS 'the deltas of transactions from the mark on, one by one';
+COMMENT ON FUNCTION kube_reports_internal.unfolded(xid8)
+	IS 'the deltas of transactions from the mark on, one row for each count';
 
 CREATE VIEW kube_reports_internal.current_rollup AS
 	SELECT c.cluster_id, c.namespace, c.criterion, c.kind, c.status, c.native_status, sum(c.count)::bigint AS count
@@ -407,7 +419,7 @@ CREATE VIEW kube_reports_internal.current_rollup AS
 	GROUP BY c.cluster_id, c.namespace, c.criterion, c.kind, c.status, c.native_status
 	HAVING sum(c.count) <> 0;
 COMMENT ON VIEW kube_reports_internal.current_rollup
-	IS 'how many results there are of each kind, exact in the transaction that asks';
+	IS 'the number of results of each kind, exact in the transaction of the query';
 
 ---- progress of garbage collection ----
 
@@ -421,21 +433,21 @@ CREATE TABLE kube_reports_internal.garbage_sweep (
 	due_at		timestamptz NOT NULL DEFAULT '-infinity'
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE kube_reports_internal.garbage_sweep
-	IS 'how far collect_garbage() has come in each table that it looks through; never dumped';
+	IS 'the place of collect_garbage() in each table in which it removes rows; never dumped';
 COMMENT ON COLUMN kube_reports_internal.garbage_sweep.what IS 'name of the table';
-COMMENT ON COLUMN kube_reports_internal.garbage_sweep.place IS 'the block that the next step begins at';
-COMMENT ON COLUMN kube_reports_internal.garbage_sweep.looked_at IS 'rows that this pass has looked at';
-COMMENT ON COLUMN kube_reports_internal.garbage_sweep.removed IS 'rows of these that were removed';
+COMMENT ON COLUMN kube_reports_internal.garbage_sweep.place IS 'the block at which the next step begins';
+COMMENT ON COLUMN kube_reports_internal.garbage_sweep.looked_at IS 'the number of rows that this pass has read';
+COMMENT ON COLUMN kube_reports_internal.garbage_sweep.removed IS 'the number of rows that this pass has removed';
 COMMENT ON COLUMN kube_reports_internal.garbage_sweep.changes
-	IS 'how many results had been changed or removed when this pass began, as the server counts them';
+	IS 'the number of results that had been changed or removed when this pass began, by the counters of the server';
 COMMENT ON COLUMN kube_reports_internal.garbage_sweep.hurry
-	IS 'the last whole pass removed much, or much was changed meanwhile: this one is not to rest';
-COMMENT ON COLUMN kube_reports_internal.garbage_sweep.due_at IS 'when the next step is to be taken';
+	IS 'whether the last whole pass removed much, or many rows were changed since: then this pass does not pause';
+COMMENT ON COLUMN kube_reports_internal.garbage_sweep.due_at IS 'when the next step is due';
 -- Each table comes after the tables that refer to it.
 CREATE FUNCTION kube_reports_internal.swept_tables() RETURNS text[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN '{detail,origin,subject,rollup_daily,score_daily,rollup_policy,rollup,criterion,actor}'::text[];
-COMMENT ON FUNCTION kube_reports_internal.swept_tables() IS 'the tables that table garbage_sweep has rows of';
+COMMENT ON FUNCTION kube_reports_internal.swept_tables() IS 'the names of the tables in table garbage_sweep';
 INSERT INTO kube_reports_internal.garbage_sweep (what) SELECT unnest(kube_reports_internal.swept_tables());
 
 ---- what pg_dump takes along ----

@@ -8,9 +8,9 @@
 
 ---- sequences ----
 
--- Versions begin at the microseconds of the clock.  So they are larger than any version that an earlier life of this
--- database gave: below one million writes a second on average, versions do not overtake the clock.  They stay below
--- 2^53 (JavaScript's integers) until the year 2255.
+-- Versions begin at the microseconds of the clock.  So they are larger than all versions that an earlier store in this
+-- database gave: with less than one million writes a second on average, versions do not overtake the clock.  They stay
+-- below 2^53 (the limit of JavaScript's integers) until the year 2255.
 DO $$
 BEGIN
 	EXECUTE format(
@@ -70,15 +70,15 @@ CREATE TABLE kube_reports_internal.namespace (
 	PRIMARY KEY (cluster_id, name)
 );
 COMMENT ON TABLE kube_reports_internal.namespace
-	IS 'the namespaces that the objects of a cluster belong to, as its proxies learned from kube-apiserver';
+	IS 'the namespaces of the objects of a cluster, as its proxies learned from kube-apiserver';
 COMMENT ON COLUMN kube_reports_internal.namespace.uid
-	IS 'uid of the namespace that all objects under this name belong to; empty: of one that was never known';
+	IS 'uid of the namespace to which all objects under this name belong; empty: the namespace was never known';
 COMMENT ON COLUMN kube_reports_internal.namespace.state
 	IS 'active; terminating: nothing is created in it any more; dead: the namespace is gone, and its objects are '
 		'being deleted';
 COMMENT ON COLUMN kube_reports_internal.namespace.orderly
-	IS 'it was seen terminating while it was there: all objects under the name are from before';
-COMMENT ON COLUMN kube_reports_internal.namespace.noted_at IS 'when it came into this state';
+	IS 'whether a proxy saw the namespace terminating: then no object under the name was created later';
+COMMENT ON COLUMN kube_reports_internal.namespace.noted_at IS 'when the namespace got this state';
 
 ---- the registry ----
 
@@ -120,7 +120,7 @@ CREATE TABLE kube_reports_internal.resource_version (
 COMMENT ON TABLE kube_reports_internal.resource_version
 	IS 'served versions of the types, in the form that the C functions compile';
 COMMENT ON COLUMN kube_reports_internal.resource_version.priority
-	IS 'position among the versions of the type; 1 is preferred';
+	IS 'place of the version among the versions of the type; 1 is preferred';
 
 ---- objects ----
 

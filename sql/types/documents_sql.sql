@@ -2,11 +2,11 @@
 --	  What SQL reads in documents: what the C functions over the engine's
 --	  parsed documents are in C.
 --
--- Functions whose names begin with sql_ are of the SQL variant alone.  Only the
--- owner may call them, so functions for other roles are SECURITY DEFINER.
+-- Functions whose names begin with sql_ exist only in the SQL variant.  Only the owner may call them, so functions for
+-- other roles are SECURITY DEFINER.
 
--- jsonb cannot read NUL and lone surrogates, and json cannot give them as text.  Nearly no document has an escape of
--- either.  Of several members with one key the last one counts, for json, jsonb and the engine.
+-- jsonb cannot read NUL and lone surrogates, and json cannot return them as text.  Hardly any document has an escape of
+-- either.  If several members have the same key, the last one counts, for json, jsonb and the engine.
 CREATE FUNCTION kube_reports_internal.sql_readable(document text, instead text DEFAULT '\ufffd') RETURNS json
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN CASE WHEN strpos(document, '\u') = 0 OR document !~ '\\u(0000|[dD][89a-fA-F])' THEN document::json
@@ -15,29 +15,30 @@ RETURN CASE WHEN strpos(document, '\u') = 0 OR document !~ '\\u(0000|[dD][89a-fA
 			'((?:[^\\]|\\[^u]|\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\u(?!0000|[dD][89a-fA-F])....)+)|\\u....', 'g')
 			WITH ORDINALITY p(found, n))::json END;
 COMMENT ON FUNCTION kube_reports_internal.sql_readable(text, text)
-	IS 'a document that json and jsonb can read: an escaped NUL and halves of surrogate pairs become U+FFFD, or what '
-		'is given instead';
+	IS 'a document in a form that json and jsonb can read: an escaped NUL and halves of surrogate pairs become '
+		'U+FFFD, or the text instead';
 
 CREATE FUNCTION kube_reports_internal.sql_has_nul(document text) RETURNS boolean
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN strpos(document, '\u0000') > 0;
 COMMENT ON FUNCTION kube_reports_internal.sql_has_nul(text)
-	IS 'whether a document may have an escaped NUL; an escaped backslash may stand before its u';
+	IS 'whether the text of a document contains \u0000: the escape of NUL, or an escaped backslash and u0000';
 
 CREATE FUNCTION kube_reports_internal.sql_object(value jsonb) RETURNS jsonb
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE jsonb_typeof(value) WHEN 'object' THEN value ELSE '{}' END;
-COMMENT ON FUNCTION kube_reports_internal.sql_object(jsonb) IS 'a value that is an object, else an empty one';
+COMMENT ON FUNCTION kube_reports_internal.sql_object(jsonb)
+	IS 'the value if it is an object, otherwise an empty object';
 
 CREATE FUNCTION kube_reports_internal.sql_array(value jsonb) RETURNS jsonb
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE jsonb_typeof(value) WHEN 'array' THEN value ELSE '[]' END;
-COMMENT ON FUNCTION kube_reports_internal.sql_array(jsonb) IS 'a value that is an array, else an empty one';
+COMMENT ON FUNCTION kube_reports_internal.sql_array(jsonb) IS 'the value if it is an array, otherwise an empty array';
 
 CREATE FUNCTION kube_reports_internal.sql_string(value jsonb) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE jsonb_typeof(value) WHEN 'string' THEN value#>>'{}' END;
-COMMENT ON FUNCTION kube_reports_internal.sql_string(jsonb) IS 'a value that is a string; null for any other';
+COMMENT ON FUNCTION kube_reports_internal.sql_string(jsonb) IS 'the value if it is a string, otherwise null';
 
 ---- members ----
 
@@ -56,21 +57,21 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.sql_member(text, text[])
-	IS 'the value at a path of members; null where there is none';
+	IS 'the value at a path of members; null if there is none';
 
 CREATE FUNCTION kube_reports_internal.string_at(document kube_reports.report, VARIADIC path text[]) RETURNS text
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE SECURITY DEFINER
 RETURN (SELECT CASE json_typeof(m.value) WHEN 'string' THEN m.value#>>'{}' END
 	FROM (SELECT kube_reports_internal.sql_member(document, path) AS value) m);
 COMMENT ON FUNCTION kube_reports_internal.string_at(kube_reports.report, text[])
-	IS 'the string at a path of members, null where there is none; NUL, which jsonb cannot read and no text can have, '
+	IS 'the string at a path of members; null if there is none. NUL, which jsonb cannot read and no text can contain, '
 		'becomes U+FFFD';
 
 CREATE FUNCTION kube_reports_internal.value_at(document kube_reports.report, VARIADIC path text[]) RETURNS text
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE SECURITY DEFINER
 RETURN kube_reports_internal.sql_member(document, path)::jsonb::text;
 COMMENT ON FUNCTION kube_reports_internal.value_at(kube_reports.report, text[])
-	IS 'the value at a path of members, as JSON; null where there is none';
+	IS 'the value at a path of members, as JSON; null if there is none';
 
 ---- labels ----
 
@@ -81,7 +82,7 @@ RETURN ARRAY(SELECT l.key || '=' || (l.value#>>'{}')
 	WHERE jsonb_typeof(l.value) = 'string' ORDER BY l.key COLLATE "C");
 COMMENT ON FUNCTION kube_reports_internal.sql_labels(jsonb) IS 'label_terms() of metadata that jsonb can read';
 
--- A label with NUL is none.  What has a NUL in it differs when something else stands in its place.
+-- A label with a NUL is not valid.  A text contained a NUL if it differs when another character replaces NUL.
 CREATE FUNCTION kube_reports.label_terms(metadata kube_reports.report) RETURNS text[]
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -92,7 +93,7 @@ DECLARE
 	others		text[];
 BEGIN
 	IF kube_reports_internal.sql_has_nul(metadata) THEN
-		-- Lone surrogates stay U+FFFD: only NUL is to differ.
+		-- Lone surrogates stay U+FFFD: only the replacement of NUL may differ.
 		others := kube_reports_internal.sql_labels(kube_reports_internal.sql_readable(regexp_replace(metadata,
 			'(?<!\\)((?:\\\\)*)\\u0000', '\1\ufffe', 'g'))::jsonb);
 		terms := ARRAY(SELECT t.term FROM unnest(terms) WITH ORDINALITY t(term, n)
@@ -127,8 +128,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.first_owner(kube_reports.report)
-	IS 'how many owners an object has by its metadata, and of the first its uid and apiVersion, kind, name, uid; '
-		'nulls: it has none';
+	IS 'owners: the number of owners in the metadata of an object; uid: the uid of the first owner; owner: its '
+		'apiVersion, kind, name and uid. Nulls: the object has no owner';
 
 ---- results of the policy working group's format ----
 
@@ -138,7 +139,7 @@ RETURN CASE WHEN document->'results' IS NOT NULL OR document->'summary' IS NOT N
 	WHEN json_typeof(document->'spec') = 'object' AND (document#>'{spec,results}' IS NOT NULL
 		OR document#>'{spec,summary}' IS NOT NULL) THEN document->'spec' END;
 COMMENT ON FUNCTION kube_reports_internal.sql_summary_place(json)
-	IS 'the object in which results and summary of a document stand: itself, or its spec; null without either';
+	IS 'the object that contains results and summary of a document: the document, or its spec; null if neither does';
 
 CREATE FUNCTION kube_reports_internal.count_summary(body kube_reports.report, OUT counted kube_reports.report,
 	OUT found kube_reports.report)
@@ -155,10 +156,10 @@ BEGIN ATOMIC
 				ELSE '[]' END) e(item)) r ON true;
 END;
 COMMENT ON FUNCTION kube_reports_internal.count_summary(kube_reports.report)
-	IS 'the summary that the results of a report in the policy working group''s format make, and the one that it has '
-		'(null: none): both stand at its top, or in spec';
+	IS 'the summary counted from the results of a report in the policy working group''s format, and the summary in '
+		'the report (null: it has none): both are at the top of the report, or in spec';
 
--- An integer of JSON is one by its text: 1.0 and 1e3 are none.
+-- Whether a number of JSON is an integer is decided by its text: 1.0 and 1e3 are no integers.
 CREATE FUNCTION kube_reports_internal.list_results(body kube_reports.report, resource kube_reports.report,
 		OUT "position" integer, OUT source text, OUT policy text, OUT rule text, OUT status text,
 			OUT seconds bigint, OUT content text)

@@ -2,20 +2,17 @@
 --	  Questions to the engine, which runs in the proxy where the server loads
 --	  no foreign module.
 --
--- A step of upkeep runs in SQL, as in the variant in C.  Where it needs the
--- engine, it calls sql_ask(), which notes the question and has no answer yet.
--- At its end the step is rolled back, and its questions go to the proxy, which
--- calls the step again with the answers.  So the step holds no lock while the
--- proxy computes.  A question contains its documents: if they have changed
--- meanwhile, the step asks another question.  The step stores nothing until
--- every question has its answer.
+-- A step of upkeep runs in SQL, as in the C variant.  When it needs the engine, it calls sql_ask(), which stores the
+-- question and has no answer yet.  At its end the step is rolled back, and its questions go to the proxy, which calls
+-- the step again with the answers.  So the step holds no lock while the proxy computes.  A question contains its
+-- documents: if they have changed since, the step asks another question.  The step stores nothing until every question
+-- has its answer.
 --
--- A question shows documents to the proxy, and the proxy's answers become
--- results.  So a step does work only for clusters for which its caller may
--- write.  A row lists these clusters, in a table that only functions of the
--- owner write.  A setting would not do: every session can change its settings.
+-- A question shows documents to the proxy, and the answers of the proxy become results.  So a step works only for
+-- clusters for which its caller may write.  A row lists these clusters, in a table that only functions of the owner
+-- write.  A setting is not safe: every session can change its settings.
 
--- Rows exist only within one transaction.
+-- Rows exist within one transaction only.
 CREATE UNLOGGED TABLE kube_reports_internal.sql_answer (
 	backend		integer NOT NULL,
 	question	text NOT NULL,
@@ -34,7 +31,8 @@ COMMENT ON COLUMN kube_reports_internal.sql_answer.clusters
 	IS 'in the row of a step: the clusters about whose documents the step may ask';
 
 COMMENT ON COLUMN kube_reports_internal.sql_answer.trial
-	IS 'of the row of a step: whether it is run for its questions, without the locks of lanes, and rolled back';
+	IS 'in the row of a step: whether the step only collects questions; then it does not lock lanes, and is rolled '
+		'back';
 
 CREATE FUNCTION kube_reports_internal.variant() RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -76,7 +74,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.is_trial()
-	IS 'whether this step is run for its questions to the engine and rolled back, so that it locks no lane';
+	IS 'whether this step only collects questions to the engine, locks no lane, and is rolled back';
 
 CREATE FUNCTION kube_reports_internal.awaits_engine() RETURNS boolean
 LANGUAGE plpgsql VOLATILE
@@ -88,10 +86,10 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.awaits_engine()
-	IS 'whether this step has asked the engine something, so that it will be rolled back';
+	IS 'whether this step has a question without an answer, so that it will be rolled back';
 
--- An answer that begins with an exclamation mark is an error: its SQLSTATE, and its message.  A step
--- whose questions are large is rolled back before it asks more.
+-- An answer that begins with an exclamation mark is an error: its SQLSTATE and its message.  A step whose questions are
+-- large is rolled back before it asks more.
 CREATE FUNCTION kube_reports_internal.sql_ask(question text, needed boolean) RETURNS text
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -126,10 +124,10 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.sql_ask(text, boolean)
-	IS 'the engine''s answer to a question; null: it has none yet, and the step will be repeated. needed: the step '
-		'cannot go on without it. Raises the error that is the answer';
+	IS 'the engine''s answer to a question; null: there is no answer yet, and the step will be repeated. needed: the '
+		'step cannot continue without the answer. If the answer is an error, raises this error';
 
--- The rollback of the step also removes the noted questions, so the error carries them.
+-- The rollback of the step also removes the stored questions, so the error contains them.
 CREATE FUNCTION kube_reports_internal.sql_interrupt() RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -157,7 +155,7 @@ BEGIN
 	IF mapping_id IS NULL OR mapping IS NULL OR old_body IS NULL AND body IS NULL THEN
 		RETURN '[]';
 	ELSIF old_body IS NULL AND NOT kube_reports_internal.has_engine() THEN
-		-- results() and verify() wait for no proxy.
+		-- results() and verify() do not wait for a proxy.
 		RETURN kube_reports_internal.sql_document_results(mapping::jsonb, cluster_id,
 			kube_reports_internal.sql_whole(metadata, body));
 	END IF;
@@ -167,8 +165,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.sql_ask_results(bigint, text, integer, text, text, text, text)
-	IS 'the rows of result_difference() as JSON, by the engine; none while there is no answer. Outside steps of upkeep '
-		'SQL computes the rows of a new document';
+	IS 'the rows of result_difference() as JSON, by the engine; no rows while there is no answer. Outside steps of '
+		'upkeep, SQL computes the rows of a new document';
 
 CREATE FUNCTION kube_reports_internal.sql_ask_time(mapping_id bigint, mapping text, metadata text, body text)
 	RETURNS timestamptz
@@ -184,10 +182,10 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.sql_ask_time(bigint, text, text, text)
-	IS 'evaluated_at() by the engine; null while there is no answer, and where no proxy can be asked: upkeep sets the '
-		'time later';
+	IS 'evaluated_at() by the engine; null while there is no answer, and if no proxy can be asked: then upkeep sets '
+		'the time later';
 
--- A write without an answer has code -1, and stores nothing.  JSON has the status as text.
+-- A write without an answer has code -1, and stores nothing.  In JSON, the status is text.
 CREATE FUNCTION kube_reports_internal.sql_ask_write(question json,
 		OUT action "char", OUT code integer, OUT namespace text, OUT name text, OUT uid uuid,
 		OUT metadata text, OUT body text, OUT versioned boolean, OUT status bytea, OUT transform text,

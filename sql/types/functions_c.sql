@@ -5,9 +5,8 @@
 -- declares the same names and signatures without C.  None of these functions
 -- reads or writes a table: each works only on its arguments.
 --
--- A function that takes (definition_id, definition) compiles the definition
--- once per session and finds it again by the id: an id never means two
--- definitions.
+-- A function that takes (definition_id, definition) compiles the definition once per session and finds it again by its
+-- id: two definitions never have the same id.
 
 ---- type report: a JSON object as text ----
 
@@ -74,13 +73,13 @@ COMMENT ON FUNCTION kube_reports.selector_terms(text)
 CREATE FUNCTION kube_reports_internal.string_at(document kube_reports.report, VARIADIC path text[]) RETURNS text
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION kube_reports_internal.string_at(kube_reports.report, text[])
-	IS 'the string at a path of members, null where there is none; NUL, which jsonb cannot read and no text can have, '
+	IS 'the string at a path of members; null if there is none. NUL, which jsonb cannot read and no text can contain, '
 		'becomes U+FFFD';
 
 CREATE FUNCTION kube_reports_internal.value_at(document kube_reports.report, VARIADIC path text[]) RETURNS text
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION kube_reports_internal.value_at(kube_reports.report, text[])
-	IS 'the value at a path of members, as JSON; null where there is none';
+	IS 'the value at a path of members, as JSON; null if there is none';
 
 CREATE FUNCTION kube_reports.document_size(document kube_reports.report) RETURNS integer
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
@@ -124,20 +123,20 @@ CREATE FUNCTION kube_reports_internal.is_trial() RETURNS boolean
 LANGUAGE sql STABLE
 RETURN false;
 COMMENT ON FUNCTION kube_reports_internal.is_trial()
-	IS 'whether this step is run for its questions to the engine and rolled back, so that it locks no lane';
+	IS 'whether this step only collects questions to the engine, locks no lane, and is rolled back';
 
 CREATE FUNCTION kube_reports_internal.awaits_engine() RETURNS boolean
 LANGUAGE sql STABLE
 RETURN false;
 COMMENT ON FUNCTION kube_reports_internal.awaits_engine()
-	IS 'whether this step has asked the engine something, so that it will be rolled back';
+	IS 'whether this step has a question without an answer, so that it will be rolled back';
 
 CREATE FUNCTION kube_reports_internal.pending_batch() RETURNS boolean
 LANGUAGE sql STABLE
 RETURN false;
 COMMENT ON FUNCTION kube_reports_internal.pending_batch()
-	IS 'makes the results of small reports that wait, several at once; false: there are none. Only the SQL variant has '
-		'such reports';
+	IS 'derives the results of small reports that wait, several at once; false if there are none. Only the SQL '
+		'variant has such reports';
 
 ---- the registry ----
 
@@ -159,7 +158,7 @@ CREATE FUNCTION kube_reports_internal.check_document(definition_id bigint, defin
 		RETURNS boolean
 	AS 'MODULE_PATHNAME', 'sql_check_document' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION kube_reports_internal.check_document(bigint, kube_reports.report, kube_reports.report)
-	IS 'true, or an error (SQLSTATE KR422) in the API''s own words when the document does not conform to its schema';
+	IS 'true if the document conforms to its schema; otherwise raises KR422 with the message of the API';
 
 ---- writes ----
 
@@ -171,8 +170,8 @@ CREATE FUNCTION kube_reports_internal.write_admit(definition_id bigint, definiti
 		OUT status bytea, OUT transform text, OUT retry_after integer, OUT warnings text[], OUT actor text)
 	AS 'MODULE_PATHNAME', 'sql_write_admit' LANGUAGE C VOLATILE PARALLEL SAFE;
 COMMENT ON FUNCTION kube_reports_internal.write_admit(bigint, kube_reports.report, text, bytea, boolean)
-	IS 'looks at a write by itself. action: n answered (code, status), i insert unless it exists, p decide with '
-		'write_decide(). fill_summary: count results where the producer left that out';
+	IS 'decides on a write without the stored object. action: n answered (code, status), i insert unless it exists, p '
+		'decide with write_decide(). fill_summary: count results if the producer left the summary out';
 
 CREATE FUNCTION kube_reports_internal.write_decide(definition_id bigint, definition kube_reports.report,
 	request text, document bytea,
@@ -184,8 +183,8 @@ CREATE FUNCTION kube_reports_internal.write_decide(definition_id bigint, definit
 	AS 'MODULE_PATHNAME', 'sql_write_decide' LANGUAGE C VOLATILE PARALLEL SAFE;
 COMMENT ON FUNCTION kube_reports_internal.write_decide(bigint, kube_reports.report, text, bytea, kube_reports.report,
 	kube_reports.report, bigint, boolean)
-	IS 'write_admit(), and decides on the write with the stored object at hand (nulls: there is none). action: n '
-		'answered, i insert, u update, d delete';
+	IS 'write_admit(), and decides on the write with the stored object (nulls: there is none). action: n answered, i '
+		'insert, u update, d delete';
 
 CREATE FUNCTION kube_reports_internal.write_document(definition_id bigint, definition kube_reports.report,
 	namespace text, name text,
@@ -194,7 +193,7 @@ CREATE FUNCTION kube_reports_internal.write_document(definition_id bigint, defin
 	AS 'MODULE_PATHNAME', 'sql_write_document' LANGUAGE C VOLATILE PARALLEL SAFE;
 COMMENT ON FUNCTION kube_reports_internal.write_document(bigint, kube_reports.report, text, text, kube_reports.report,
 	kube_reports.report, kube_reports.report, kube_reports.report, boolean)
-	IS 'a document written by DML: checked, pruned and completed like one written through the API; raises KR422';
+	IS 'a document written by DML: checked, pruned and completed like a write through the API; raises KR422';
 
 CREATE FUNCTION kube_reports_internal.refuse_prepare() RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
@@ -205,8 +204,8 @@ COMMENT ON FUNCTION kube_reports_internal.refuse_prepare()
 CREATE FUNCTION kube_reports_internal.keep_memory() RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
 COMMENT ON FUNCTION kube_reports_internal.keep_memory()
-	IS 'lets this session keep up to 32 MB of freed memory: lists come in pieces of some megabytes. Asked for by '
-		'api_hello()';
+	IS 'lets this session keep up to 32 MB of freed memory: lists come in pieces of some megabytes. api_hello() calls '
+		'it';
 
 ---- results ----
 
@@ -222,7 +221,7 @@ CREATE FUNCTION kube_reports_internal.evaluated_at(mapping_id bigint, mapping ku
 	AS 'MODULE_PATHNAME', 'sql_evaluated_at' LANGUAGE C IMMUTABLE PARALLEL SAFE;
 COMMENT ON FUNCTION kube_reports_internal.evaluated_at(bigint, kube_reports.report,
 	kube_reports.report, kube_reports.report)
-	IS 'the newest time at which a result of the document was evaluated; null without one, or without a mapping';
+	IS 'the newest time at which a result of the document was evaluated; null if there is none, or no mapping';
 
 CREATE FUNCTION kube_reports_internal.document_time(mapping_id bigint, mapping kube_reports.report,
 	metadata kube_reports.report, body kube_reports.report) RETURNS timestamptz
@@ -230,7 +229,7 @@ LANGUAGE sql STABLE PARALLEL SAFE
 RETURN kube_reports_internal.evaluated_at(mapping_id, mapping, metadata, body);
 COMMENT ON FUNCTION kube_reports_internal.document_time(bigint, kube_reports.report, kube_reports.report,
 	kube_reports.report)
-	IS 'evaluated_at() of a document, by whoever asks';
+	IS 'evaluated_at() of a document, for every caller';
 
 CREATE FUNCTION kube_reports_internal.prepare_results(mapping_id bigint,
 	mapping kube_reports.report, cluster_id integer,
@@ -257,10 +256,11 @@ CREATE FUNCTION kube_reports_internal.result_difference(mapping_id bigint,
 	AS 'MODULE_PATHNAME', 'sql_result_difference' LANGUAGE C IMMUTABLE PARALLEL SAFE;
 COMMENT ON FUNCTION kube_reports_internal.result_difference(bigint, kube_reports.report, integer, kube_reports.report,
 	kube_reports.report, kube_reports.report, kube_reports.report, text)
-	IS 'the results that changed from one state of a document to another (body null: there is none); wanted false: '
-		'gone. Times of evaluation are no change. A body may be the whole document, its metadata then null. What an '
-		'element of the document''s list says (source to severity, message to exceptions) stands in one of its wanted '
-		'rows, and is null in the others. prepared: the rows as the proxy has computed them, where there is no engine';
+	IS 'the results that changed from one state of a document to another (body null: there is no document). wanted '
+		'false: the result disappeared. A new time of evaluation is no change. A body may be the whole document; then '
+		'its metadata is null. The texts of an element of the document''s list (source to severity, message to '
+		'exceptions) are in one of its wanted rows, and null in the others. prepared: the rows that the proxy has '
+		'computed, if the engine is not in the server';
 
 CREATE FUNCTION kube_reports_internal.field_hash(VARIADIC fields text[]) RETURNS bigint
 	AS 'MODULE_PATHNAME', 'sql_field_hash' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
@@ -271,8 +271,8 @@ COMMENT ON FUNCTION kube_reports_internal.field_hash(text[])
 CREATE FUNCTION kube_reports_internal.packed(elements anyarray) RETURNS anyarray
 	AS 'MODULE_PATHNAME', 'sql_packed' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION kube_reports_internal.packed(anyarray)
-	IS 'an array (of bigint, timestamptz or "char") as report_change has it: one element where all are the same, null '
-		'where all are null';
+	IS 'an array (of bigint, timestamptz or "char") in the form of report_change: one element if all elements are '
+		'equal, null if all are null';
 
 CREATE FUNCTION kube_reports_internal.unpacked_changes(keys bigint[], criteria bigint[], subjects bigint[],
 		old_statuses "char"[], new_statuses "char"[], gone_withs "char"[], first_seens timestamptz[],
@@ -283,8 +283,8 @@ CREATE FUNCTION kube_reports_internal.unpacked_changes(keys bigint[], criteria b
 	AS 'MODULE_PATHNAME', 'sql_unpacked_changes' LANGUAGE C IMMUTABLE PARALLEL SAFE ROWS 10;
 COMMENT ON FUNCTION kube_reports_internal.unpacked_changes(bigint[], bigint[], bigint[], "char"[], "char"[], "char"[],
 	timestamptz[], timestamptz[])
-	IS 'the events in a row of report_change, in the order of the arrays: one element of the keys for each; one '
-		'element of another array stands for all';
+	IS 'the events in a row of report_change, in the order of the arrays: a row for each key. If another array has '
+		'one element, it stands for all events';
 
 ---- aggregation ----
 
@@ -292,15 +292,15 @@ CREATE FUNCTION kube_reports_internal.count_summary(body kube_reports.report, OU
 	OUT found kube_reports.report)
 	AS 'MODULE_PATHNAME', 'sql_count_summary' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION kube_reports_internal.count_summary(kube_reports.report)
-	IS 'the summary that the results of a report in the policy working group''s format make, and the one that it has '
-		'(null: none): both stand at its top, or in spec';
+	IS 'the summary counted from the results of a report in the policy working group''s format, and the summary in '
+		'the report (null: it has none): both are at the top of the report, or in spec';
 
 CREATE FUNCTION kube_reports_internal.first_owner(metadata kube_reports.report, OUT owners integer, OUT uid text,
 	OUT owner kube_reports.report)
 	AS 'MODULE_PATHNAME', 'sql_first_owner' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION kube_reports_internal.first_owner(kube_reports.report)
-	IS 'how many owners an object has by its metadata, and of the first its uid and apiVersion, kind, name, uid; '
-		'nulls: it has none';
+	IS 'owners: the number of owners in the metadata of an object; uid: the uid of the first owner; owner: its '
+		'apiVersion, kind, name and uid. Nulls: the object has no owner';
 
 CREATE FUNCTION kube_reports.policy_rules(policy kube_reports.report) RETURNS text[]
 	AS 'MODULE_PATHNAME', 'sql_policy_rules' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
@@ -323,7 +323,7 @@ CREATE FUNCTION kube_reports_internal.get_plan(definition_id bigint, definition 
 		OUT code integer, OUT status bytea, OUT transform text, OUT version bigint)
 	AS 'MODULE_PATHNAME', 'sql_get_plan' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION kube_reports_internal.get_plan(bigint, kube_reports.report, text)
-	IS 'the plan of a get; code 200 or the Status to answer';
+	IS 'the plan of a get; code 200, or another code and the Status to answer';
 
 CREATE FUNCTION kube_reports_internal.list_plan(definition_id bigint, definition kube_reports.report, request text,
 		OUT code integer, OUT status bytea, OUT transform text, OUT needs_body boolean,
@@ -334,8 +334,9 @@ CREATE FUNCTION kube_reports_internal.list_plan(definition_id bigint, definition
 		OUT timeout_seconds bigint, OUT envelope text)
 	AS 'MODULE_PATHNAME', 'sql_list_plan' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION kube_reports_internal.list_plan(bigint, kube_reports.report, text)
-	IS 'the plan of a list or watch; code 200 or the Status to answer. match: r most recent, a any, n not older, e '
-		'exact; envelope: transform, apiVersion and kind when items are put together from stored texts, else null';
+	IS 'the plan of a list or watch; code 200, or another code and the Status to answer. match: r most recent, a any, '
+		'n not older, e exact; envelope: transform, apiVersion and kind if items are rendered from the stored texts, '
+		'otherwise null';
 
 CREATE FUNCTION kube_reports_internal.render_object(definition_id bigint,
 	definition kube_reports.report, transform text,
@@ -343,7 +344,7 @@ CREATE FUNCTION kube_reports_internal.render_object(definition_id bigint,
 	AS 'MODULE_PATHNAME', 'sql_render_object' LANGUAGE C STABLE PARALLEL SAFE;
 COMMENT ON FUNCTION kube_reports_internal.render_object(bigint, kube_reports.report, text, kube_reports.report,
 	kube_reports.report, bigint)
-	IS 'an object as the answer of a request, with a newline; version null: without resourceVersion';
+	IS 'an object as the answer to a request, with a newline; version null: without resourceVersion';
 
 CREATE FUNCTION kube_reports_internal.render_item(definition_id bigint, definition kube_reports.report, transform text,
 	events boolean, separated boolean,
@@ -366,14 +367,14 @@ CREATE FUNCTION kube_reports_internal.render_list(definition_id bigint, definiti
 		part "char", version bigint, continue_token text, remaining bigint) RETURNS bytea
 	AS 'MODULE_PATHNAME', 'sql_render_list' LANGUAGE C STABLE PARALLEL SAFE;
 COMMENT ON FUNCTION kube_reports_internal.render_list(bigint, kube_reports.report, text, "char", bigint, text, bigint)
-	IS 'the parts of a list around its items: h head, s separator, t tail; remaining null: not said';
+	IS 'the parts of a list around its items: h head, s separator, t tail; remaining null: the number is omitted';
 
 CREATE FUNCTION kube_reports_internal.render_bookmark(definition_id bigint,
 	definition kube_reports.report, transform text,
 		version bigint, initial_end boolean) RETURNS bytea
 	AS 'MODULE_PATHNAME', 'sql_render_bookmark' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION kube_reports_internal.render_bookmark(bigint, kube_reports.report, text, bigint, boolean)
-	IS 'the frame of a bookmark; initial_end: the one that ends the initial events';
+	IS 'the frame of a bookmark; initial_end: the bookmark that ends the initial events';
 
 CREATE FUNCTION kube_reports_internal.continue_token(version bigint, namespaced boolean, root_namespace text,
 		last_namespace text, last_name text) RETURNS text
@@ -384,7 +385,7 @@ COMMENT ON FUNCTION kube_reports_internal.continue_token(bigint, boolean, text, 
 CREATE FUNCTION kube_reports_internal.not_found_document(resource text, "group" text, name text) RETURNS bytea
 	AS 'MODULE_PATHNAME', 'sql_not_found_document' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION kube_reports_internal.not_found_document(text, text, text)
-	IS 'the Kubernetes Status of an object that is not there';
+	IS 'the Kubernetes Status of an object that does not exist';
 
 CREATE FUNCTION kube_reports_internal.status_document(code integer, reason text, message text, details jsonb)
 	RETURNS bytea

@@ -2,15 +2,14 @@
 --	  The counterpart of types/functions_c.sql for servers that load no
 --	  foreign module: the same names and signatures in SQL and PL/pgSQL.
 --
--- Type report is a domain over text here, so that each variant restores dumps
--- of the other.  A function that has not been written in SQL yet raises
--- feature_not_supported.
+-- Type report is a domain over text here, so that each variant restores dumps of the other.  A function that does not
+-- exist in SQL raises feature_not_supported.
 
 CREATE FUNCTION kube_reports_internal.is_report(document text) RETURNS boolean
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN json_typeof(document::json) = 'object';
 COMMENT ON FUNCTION kube_reports_internal.is_report(text)
-	IS 'whether a text is one JSON object; a text that is no JSON raises an error with its position';
+	IS 'whether a text is one JSON object; a text that is not JSON raises an error with its position';
 
 CREATE DOMAIN kube_reports.report AS text CHECK (kube_reports_internal.is_report(VALUE));
 COMMENT ON DOMAIN kube_reports.report IS 'a report document: one JSON object, stored as the text that was given';
@@ -90,8 +89,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.write_admit(bigint, kube_reports.report, text, bytea, boolean)
-	IS 'looks at a write by itself. action: n answered (code, status), i insert unless it exists, p decide with '
-		'write_decide(). fill_summary: count results where the producer left that out';
+	IS 'decides on a write without the stored object. action: n answered (code, status), i insert unless it exists, p '
+		'decide with write_decide(). fill_summary: count results if the producer left the summary out';
 
 CREATE FUNCTION kube_reports_internal.write_decide(definition_id bigint, definition kube_reports.report,
 	request text, document bytea,
@@ -114,8 +113,8 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.write_decide(bigint, kube_reports.report, text, bytea, kube_reports.report,
 	kube_reports.report, bigint, boolean)
-	IS 'write_admit(), and decides on the write with the stored object at hand (nulls: there is none). action: n '
-		'answered, i insert, u update, d delete';
+	IS 'write_admit(), and decides on the write with the stored object (nulls: there is none). action: n answered, i '
+		'insert, u update, d delete';
 
 CREATE FUNCTION kube_reports_internal.refuse_prepare() RETURNS void
 LANGUAGE sql VOLATILE
@@ -130,8 +129,8 @@ LANGUAGE sql VOLATILE
 BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION kube_reports_internal.keep_memory()
-	IS 'lets this session keep up to 32 MB of freed memory: lists come in pieces of some megabytes. Asked for by '
-		'api_hello()';
+	IS 'lets this session keep up to 32 MB of freed memory: lists come in pieces of some megabytes. api_hello() calls '
+		'it';
 
 CREATE FUNCTION kube_reports_internal.evaluated_at(mapping_id bigint, mapping kube_reports.report,
 	metadata kube_reports.report, body kube_reports.report)
@@ -140,7 +139,7 @@ LANGUAGE sql VOLATILE
 RETURN kube_reports_internal.sql_ask_time(mapping_id, mapping, metadata, body);
 COMMENT ON FUNCTION kube_reports_internal.evaluated_at(bigint, kube_reports.report,
 	kube_reports.report, kube_reports.report)
-	IS 'the newest time at which a result of the document was evaluated; null without one, or without a mapping';
+	IS 'the newest time at which a result of the document was evaluated; null if there is none, or no mapping';
 
 CREATE FUNCTION kube_reports_internal.prepare_results(mapping_id bigint,
 	mapping kube_reports.report, cluster_id integer,
@@ -159,14 +158,15 @@ COMMENT ON FUNCTION kube_reports_internal.prepare_results(bigint, kube_reports.r
 	IS 'evaluated_at() of the new document. Until the transaction ends, the server process remembers the answer of '
 		'result_difference() to the same arguments, so that it parses nothing while a lane is locked';
 
--- Clusters share texts, and the rows come from a proxy of one cluster.  A row that names a text without saying it would
--- tell the proxy whether another cluster has the text, and show it.  A row without an id names no text.  A function of
--- the rows alone: no answer depends on what is stored.
+-- Clusters share texts, and the rows come from a proxy of one cluster.  A row with the id of a text but without the
+-- text would show the proxy whether another cluster has the text, and the text itself.  A row without an id refers to
+-- no text.  This function reads only the rows: no answer depends on stored rows.
 CREATE FUNCTION kube_reports_internal.sql_field(field text) RETURNS bytea
 LANGUAGE sql STABLE PARALLEL SAFE
 RETURN int4send(octet_length(convert_to(coalesce(field, ''), 'UTF8'))) || convert_to(coalesce(field, ''), 'UTF8');
 COMMENT ON FUNCTION kube_reports_internal.sql_field(text)
-	IS 'a field as field_hash() hashes it, in a third of its time: each write computes the ids of all its results';
+	IS 'a field in the form in which field_hash() hashes it, in a third of the time: each write computes the ids of '
+		'all its results';
 
 CREATE FUNCTION kube_reports_internal.sql_proven_rows(cluster_id integer, said json) RETURNS json
 LANGUAGE plpgsql STABLE STRICT
@@ -217,10 +217,10 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.sql_proven_rows(integer, json)
-	IS 'rows of result_difference() from a proxy. Raises 22023 when they have an id that is not the field_hash() of '
-		'the fields in one of them: also of results that are gone, which history names';
+	IS 'rows of result_difference() from a proxy. Raises 22023 if an id is not the field_hash() of the fields in one '
+		'of the rows. This includes rows of results that disappeared, to which history refers';
 
--- A member that is missing is null.
+-- An absent member is null.
 CREATE FUNCTION kube_reports_internal.result_difference(mapping_id bigint,
 	mapping kube_reports.report, cluster_id integer,
 		old_metadata kube_reports.report, old_body kube_reports.report, metadata kube_reports.report,
@@ -246,10 +246,11 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION kube_reports_internal.result_difference(bigint, kube_reports.report, integer, kube_reports.report,
 	kube_reports.report, kube_reports.report, kube_reports.report, text)
-	IS 'the results that changed from one state of a document to another (body null: there is none); wanted false: '
-		'gone. Times of evaluation are no change. A body may be the whole document, its metadata then null. What an '
-		'element of the document''s list says (source to severity, message to exceptions) stands in one of its '
-		'rows, and is null in the others. prepared: the rows as the proxy has computed them, where there is no engine';
+	IS 'the results that changed from one state of a document to another (body null: there is no document). wanted '
+		'false: the result disappeared. A new time of evaluation is no change. A body may be the whole document; then '
+		'its metadata is null. The texts of an element of the document''s list (source to severity, message to '
+		'exceptions) are in one of its rows, and null in the others. prepared: the rows that the proxy has computed, '
+		'if the engine is not in the server';
 
 CREATE FUNCTION kube_reports_internal.field_hash(VARIADIC fields text[]) RETURNS bigint
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
@@ -274,8 +275,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.packed(anyarray)
-	IS 'an array (of bigint, timestamptz or "char") as report_change has it: one element where all are the same, null '
-		'where all are null';
+	IS 'an array (of bigint, timestamptz or "char") in the form of report_change: one element if all elements are '
+		'equal, null if all are null';
 
 CREATE FUNCTION kube_reports_internal.unpacked_changes(keys bigint[], criteria bigint[], subjects bigint[],
 		old_statuses "char"[], new_statuses "char"[], gone_withs "char"[], first_seens timestamptz[],
@@ -296,8 +297,8 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION kube_reports_internal.unpacked_changes(bigint[], bigint[], bigint[], "char"[], "char"[], "char"[],
 	timestamptz[], timestamptz[])
-	IS 'the events in a row of report_change, in the order of the arrays: one element of the keys for each; one '
-		'element of another array stands for all';
+	IS 'the events in a row of report_change, in the order of the arrays: a row for each key. If another array has '
+		'one element, it stands for all events';
 
 CREATE FUNCTION kube_reports_internal.get_plan(definition_id bigint, definition kube_reports.report, request text,
 		OUT code integer, OUT status bytea, OUT transform text, OUT version bigint)
@@ -309,7 +310,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.get_plan(bigint, kube_reports.report, text)
-	IS 'the plan of a get; code 200 or the Status to answer';
+	IS 'the plan of a get; code 200, or another code and the Status to answer';
 
 CREATE FUNCTION kube_reports_internal.list_plan(definition_id bigint, definition kube_reports.report, request text,
 		OUT code integer, OUT status bytea, OUT transform text, OUT needs_body boolean,
@@ -326,8 +327,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.list_plan(bigint, kube_reports.report, text)
-	IS 'the plan of a list or watch; code 200 or the Status to answer. match: r most recent, a any, n not older, e '
-		'exact; envelope: transform, apiVersion and kind when items are put together from stored texts, else null';
+	IS 'the plan of a list or watch; code 200, or another code and the Status to answer. match: r most recent, a any, '
+		'n not older, e exact; envelope: transform, apiVersion and kind if items are rendered from the stored texts, '
+		'otherwise null';
 
 CREATE FUNCTION kube_reports_internal.render_object(definition_id bigint,
 	definition kube_reports.report, transform text,
@@ -345,7 +347,7 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.render_object(bigint, kube_reports.report, text, kube_reports.report,
 	kube_reports.report, bigint)
-	IS 'an object as the answer of a request, with a newline; version null: without resourceVersion';
+	IS 'an object as the answer to a request, with a newline; version null: without resourceVersion';
 
 CREATE FUNCTION kube_reports_internal.render_item(definition_id bigint, definition kube_reports.report, transform text,
 	events boolean, separated boolean,
@@ -386,7 +388,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.render_list(bigint, kube_reports.report, text, "char", bigint, text, bigint)
-	IS 'the parts of a list around its items: h head, s separator, t tail; remaining null: not said';
+	IS 'the parts of a list around its items: h head, s separator, t tail; remaining null: the number is omitted';
 
 CREATE FUNCTION kube_reports_internal.render_bookmark(definition_id bigint,
 	definition kube_reports.report, transform text,
@@ -399,7 +401,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.render_bookmark(bigint, kube_reports.report, text, bigint, boolean)
-	IS 'the frame of a bookmark; initial_end: the one that ends the initial events';
+	IS 'the frame of a bookmark; initial_end: the bookmark that ends the initial events';
 
 CREATE FUNCTION kube_reports_internal.continue_token(version bigint, namespaced boolean, root_namespace text,
 		last_namespace text, last_name text) RETURNS text
@@ -432,5 +434,5 @@ BEGIN ATOMIC
 		jsonb_build_object('name', name, 'group', "group", 'kind', resource));
 END;
 COMMENT ON FUNCTION kube_reports_internal.not_found_document(text, text, text)
-	IS 'the Kubernetes Status of an object that is not there';
+	IS 'the Kubernetes Status of an object that does not exist';
 

@@ -2,7 +2,7 @@
 --	  Checks of mappings in SQL: what engine/results/result_mapping.c and
 --	  engine/schema/jsonpath.c check in C.
 --
--- Functions whose names begin with sql_ are of the SQL variant alone.
+-- Functions whose names begin with sql_ exist only in the SQL variant.
 
 CREATE FUNCTION kube_reports_internal.sql_unquoted(quoted text) RETURNS text
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
@@ -101,7 +101,7 @@ BEGIN
 				ELSIF part <> '*' AND parts IS NULL THEN
 					error := 'invalid array index';
 				ELSE
-					-- One element: the slice that ends behind it.
+					-- One element is the slice that ends behind it.
 					made := made || jsonb_build_object('first', parts[1]::integer,
 						'behind', CASE WHEN part <> '*' AND parts[2] IS NULL THEN coalesce(parts[1]::integer, 0) + 1
 							ELSE parts[3]::integer END,
@@ -124,7 +124,7 @@ BEGIN
 			ELSIF part !~ '^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)$' OR length(part) > 32 THEN
 				error := 'unrecognized word in path';
 			ELSE
-				-- A number with a dot, or with many digits, is no integer.
+				-- A number with a dot, or with many digits, is not an integer.
 				made := made || jsonb_build_object('constant', (part || CASE WHEN part LIKE '%.%' THEN '0'
 					WHEN length(part) > 18 THEN '.0' ELSE '' END)::numeric);
 			END IF;
@@ -138,9 +138,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.sql_path(text, boolean, integer)
-	IS 'the error in a path of a mapping (null: none), and the number of its steps, added to those before. made: the '
-		'steps, an object for each: field (a member''s name); first, behind, by, one (a slice, or one element); '
-		'filter, operator, other (elements of a list); constant; without a member: all elements or members';
+	IS 'the error in a path of a mapping (null: none), and the number of its steps, added to the steps given. made: '
+		'an object for each step: field (a member''s name); first, behind, by, one (a slice, or one element); filter, '
+		'operator, other (elements of a list); constant; without a member: all elements or members';
 
 CREATE FUNCTION kube_reports_internal.sql_path_error(path text, resources boolean) RETURNS text
 LANGUAGE plpgsql IMMUTABLE
@@ -168,7 +168,7 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.sql_path_error(text, boolean)
 	IS 'the error in a path; resources: it may start with @';
 
--- A status that a mapping sets itself must be one of the five.
+-- A status that a mapping itself sets must be one of the five statuses.
 CREATE FUNCTION kube_reports_internal.sql_source_errors(value jsonb, place text, resources boolean, statuses boolean)
 	RETURNS text[]
 LANGUAGE plpgsql IMMUTABLE
@@ -249,7 +249,7 @@ BEGIN
 				'statuses stand', r.key) FROM unnest('{list,policy,status}'::text[]) r(key) WHERE NOT mapping ? r.key)
 		|| ARRAY(SELECT e.error FROM unnest(columns) c(key), LATERAL unnest(kube_reports_internal.sql_source_errors(
 			mapping->c.key, c.key, false, c.key = 'status')) e(error) WHERE mapping ? c.key);
-	-- The list stands in the document: none of its paths starts with a dot.
+	-- The list is in the document: none of its paths starts with a dot.
 	IF jsonb_path_exists(mapping, '$.list ? (@ starts with ".")')
 			OR jsonb_path_exists(mapping, '$.list[*] ? (@ starts with ".")')
 			OR jsonb_path_exists(mapping, '$.list.path ? (@ starts with ".")')

@@ -2,14 +2,13 @@
 --	  Results of small reports that no proxy has prepared: steps of upkeep make
 --	  those of several reports together.
 --
--- In the SQL variant every report that SQL writes waits for its results, of
--- whatever size.  Such a step locks the lane, so that clients' writes wait: it
--- has a small part of what one write may have, at most some hundred results.
--- Larger reports and those that were refused before go one by one, without the
--- lane: see results/pending.sql.
+-- In the SQL variant every report that SQL writes waits for its results, whatever its size.  A step that derives them
+-- locks the lane, so that writes of clients wait.  So it handles much less than one write may contain, at most some
+-- hundred results.  Larger reports, and reports that were refused before, are handled one by one, without the lane: see
+-- results/pending.sql.
 
--- History has one time for the reports of a batch, as for the changes of a statement of DML in the variant in C.  Times
--- of a lane never go back, so that no later change of such a report has an earlier time.
+-- All reports of a batch have one time in history, like all changes of a statement of DML in the C variant.  Times of a
+-- lane never go back, so that no later change of such a report has an earlier time.
 CREATE FUNCTION kube_reports_internal.sql_next_pending(lane integer, max_reports integer,
 	OUT namespace text, OUT name text, OUT first bigint, OUT last bigint) RETURNS SETOF record
 LANGUAGE plpgsql STABLE
@@ -26,7 +25,7 @@ DECLARE
 	max_bytes CONSTANT integer := kube_reports_internal.costly_bytes() / 4;
 BEGIN
 	RETURN QUERY WITH oldest AS MATERIALIZED (
-		-- Those that were put aside stand in nobody's way until their time comes.
+		-- Reports that were put aside delay no other report until their time comes.
 		SELECT p.namespace, p.name, p.first, p.last IS NULL AND p.attempts = 0 AS fresh
 			FROM kube_reports_internal.result_pending p
 			WHERE p.lane = sql_next_pending.lane AND p.retry_at <= clock_timestamp()
@@ -55,7 +54,7 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.sql_next_pending(integer, integer)
 	IS 'the reports of a lane that have waited longest, as many as fit into a batch, with the first and the last '
-		'version that are not in their results; none when the oldest is large, was refused, or has been begun';
+		'version that their results do not include; none if the oldest report is large, was refused, or was begun';
 
 CREATE FUNCTION kube_reports_internal.sql_apply_batch(lane integer, max_reports integer) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
@@ -76,7 +75,7 @@ BEGIN
 		INTO target
 		FROM kube_reports_internal.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type
 		WHERE l.id = sql_apply_batch.lane;
-	-- Ask before the lane is locked.  What has changed when it is locked is asked again.
+	-- Ask before the lane is locked.  About documents that changed until the lane is locked, the step asks again.
 	PERFORM kube_reports_internal.sql_ask_results(target.mapping_id, target.mapping, target.cluster_id, c.old_metadata,
 			c.old_body, o.metadata, o.body),
 			kube_reports_internal.sql_ask_time(target.mapping_id, target.mapping, o.metadata, o.body)
@@ -86,7 +85,7 @@ BEGIN
 			LEFT JOIN LATERAL (SELECT o.metadata, o.body FROM kube_reports.object o
 				WHERE o.cluster_id = target.cluster_id AND o.resource_type = target.resource_type
 					AND o.namespace = p.namespace AND o.name = p.name LIMIT 1) o ON true;
-	-- A step that goes on with a large report must not have locked the lane.
+	-- A step that continues with a large report must not hold the lock of the lane.
 	IF NOT FOUND THEN
 		RETURN false;
 	END IF;
@@ -124,11 +123,11 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.sql_apply_batch(integer, integer)
-	IS 'makes the results of the next small reports of a lane, sets their times of evaluation, and takes them from the '
-		'queue; false: there is none. Raises what refuses one of them';
+	IS 'derives the results of the next small reports of a lane, sets their times of evaluation, and removes them '
+		'from the queue; false if there are none. Raises the error that refuses one of the reports';
 
--- A batch that is refused has a report that is: smaller batches find it.  Alone, it is left to pending_step(), which
--- puts it aside.
+-- If a batch is refused, one of its reports is refused: smaller batches find it.  A refused report that is alone is
+-- left to pending_step(), which puts it aside.
 CREATE FUNCTION kube_reports_internal.pending_batch() RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -155,5 +154,5 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.pending_batch()
-	IS 'makes the results of small reports that wait, several at once; false: there are none. Only the SQL variant has '
-		'such reports';
+	IS 'derives the results of small reports that wait, several at once; false if there are none. Only the SQL '
+		'variant has such reports';

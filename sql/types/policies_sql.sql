@@ -2,12 +2,12 @@
 --	  The names of the rules of Kyverno's policies in SQL: what
 --	  engine/results/kyverno_policy.c is in C.
 --
--- Functions whose names begin with sql_ are of the SQL variant alone.
+-- Functions whose names begin with sql_ exist only in the SQL variant.
 
 CREATE FUNCTION kube_reports_internal.sql_is_present(value jsonb) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN value IS NOT NULL AND jsonb_typeof(value) <> 'null';
-COMMENT ON FUNCTION kube_reports_internal.sql_is_present(jsonb) IS 'whether a member is there and not null';
+COMMENT ON FUNCTION kube_reports_internal.sql_is_present(jsonb) IS 'whether a member exists and is not null';
 
 -- kind, kind.subresource, kind/subresource, version/kind, group/version/kind ...
 CREATE FUNCTION kube_reports_internal.sql_kind_of(selector text) RETURNS text
@@ -75,7 +75,7 @@ BEGIN ATOMIC
 			?| '{Pod,DaemonSet,Deployment,Job,StatefulSet,ReplicaSet,ReplicationController,CronJob}');
 END;
 COMMENT ON FUNCTION kube_reports_internal.sql_makes_rules(jsonb)
-	IS 'whether Kyverno makes rules for pod controllers of those of a policy';
+	IS 'whether Kyverno makes rules for pod controllers from the rules of a policy';
 
 CREATE FUNCTION kube_reports_internal.sql_is_convertible(rule jsonb) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -110,7 +110,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.sql_made_name(text)
-	IS 'the name of a generated rule, cut where it is too long';
+	IS 'the name of a generated rule, cut if it is too long';
 
 CREATE FUNCTION kube_reports_internal.sql_policy_rules(policy jsonb, marked jsonb) RETURNS text[]
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
@@ -158,7 +158,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.sql_policy_rules(jsonb, jsonb)
-	IS 'policy_rules() of a policy that jsonb can read; marked: the same with something else where NUL was';
+	IS 'policy_rules() of a policy that jsonb can read; marked: the same policy with another character in place of '
+		'NUL';
 
 CREATE FUNCTION kube_reports.policy_rules(policy kube_reports.report) RETURNS text[]
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE

@@ -2,8 +2,7 @@
 --	  Checks of CustomResourceDefinitions in SQL: names, versions and the frame
 --	  of schemas.
 --
--- Schemas themselves are checked by proxies when they read the registry, which
--- use what engine/schema/crd.c makes of a definition: see
+-- Proxies check the schemas when they read the registry, and use the definition that engine/schema/crd.c makes: see
 -- definition_restore().
 
 CREATE FUNCTION kube_reports_internal.sql_crd_errors(crd jsonb) RETURNS text[]
@@ -83,7 +82,7 @@ RETURN (SELECT CASE WHEN v.parts IS NULL THEN '{9,0,0}'
 		-coalesce(v.parts[3], '0')::numeric] END
 	FROM (SELECT regexp_match(name, '^v([1-9][0-9]{0,17})(?:(alpha|beta)([1-9][0-9]{0,17}))?$') AS parts) v);
 COMMENT ON FUNCTION kube_reports_internal.sql_version_rank(text)
-	IS 'the order of versions of a type: the one that clients prefer comes first';
+	IS 'the order of versions of a type: the version that clients prefer comes first';
 
 CREATE FUNCTION kube_reports_internal.sql_checked_crd(crd jsonb) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
@@ -96,9 +95,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.sql_checked_crd(jsonb)
-	IS 'a CustomResourceDefinition whose names and versions are right; raises KR422';
+	IS 'a CustomResourceDefinition without errors in its names and versions; raises KR422';
 
--- As the engine's schema_rules() does: the rules of a schema come before those of what is below it.
+-- Like the engine's schema_rules(): the rules of a schema come before the rules of the schemas below it.
 CREATE FUNCTION kube_reports_internal.sql_schema_rules(schema jsonb) RETURNS jsonb
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 BEGIN ATOMIC
@@ -123,7 +122,7 @@ BEGIN ATOMIC
 	WHERE jsonb_typeof(r.rule->'rule') = 'string';
 END;
 COMMENT ON FUNCTION kube_reports_internal.sql_schema_rules(jsonb)
-	IS 'the CEL rules of a schema, each in a line with its place';
+	IS 'the CEL rules of a schema, each as a line with its place';
 
 CREATE FUNCTION kube_reports_internal.crd_definitions(crd kube_reports.report) RETURNS jsonb
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
@@ -141,7 +140,7 @@ BEGIN ATOMIC
 					'storage', v.version->'storage',
 				'columns', coalesce(v.version->'additionalPrinterColumns', '[]'), 'schema',
 					v.version#>'{schema,openAPIV3Schema}')
-				-- The words of the CRD, or upstream's, which name the best version that is not deprecated.
+				-- The text of the CRD, or else upstream's text, which names the best version that is not deprecated.
 				|| CASE WHEN (v.version->>'deprecated')::boolean THEN jsonb_build_object('deprecationWarning',
 					coalesce(v.version->>'deprecationWarning', format('%s/%s %s is deprecated', s.spec->>'group',
 						v.version->>'name', s.spec#>>'{names,kind}')

@@ -2,9 +2,9 @@
 --	  Results of one document in SQL, for callers that no proxy serves: what
 --	  engine/results/result_extract.c and result.c do in C.
 --
--- Functions whose names begin with sql_ are of the SQL variant alone.  Writes
--- do not call these: a proxy prepares their results, in a tenth of the time.
--- jsonb does not keep that a number has an exponent: 1e3 is an integer here.
+-- Functions whose names begin with sql_ exist only in the SQL variant.  Writes do not call these functions: a proxy
+-- prepares their results, in a tenth of the time.  jsonb does not store whether a number has an exponent: 1e3 is an
+-- integer here.
 
 ---- paths ----
 
@@ -15,9 +15,9 @@ RETURN CASE WHEN jsonb_typeof(value) <> 'number' THEN jsonb_typeof(value)
 		AND (value#>>'{}')::numeric BETWEEN -9223372036854775808 AND 9223372036854775807 THEN 'integer'
 	ELSE 'number' END;
 COMMENT ON FUNCTION kube_reports_internal.sql_kind(jsonb)
-	IS 'the type of a value, where integers of 64 bits are told from other numbers';
+	IS 'the type of a value; integers of 64 bits are distinguished from other numbers';
 
--- Null: the values cannot be compared, because their types differ or have no such comparison.
+-- Null: the values cannot be compared, because their types differ or the type has no such operator.
 CREATE FUNCTION kube_reports_internal.sql_compare(value jsonb, operator text, other jsonb) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
@@ -45,7 +45,7 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.sql_compare(jsonb, text, jsonb)
 	IS 'a comparison in a filter of a path; null: the values cannot be compared';
 
--- A slice that is out of bounds, or of a value that is no array, makes the whole path select nothing.
+-- If a slice is out of bounds, or the value is not an array, the whole path selects nothing.
 CREATE FUNCTION kube_reports_internal.sql_slice(value jsonb, step jsonb) RETURNS jsonb[]
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
@@ -154,14 +154,15 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.sql_selected(jsonb, jsonb)
-	IS 'the values that the steps of a path select, as sql_path() has them; null: an error, by which it selects '
+	IS 'the values that the steps of a path (from sql_path()) select; null: an error, so that the path selects '
 		'nothing';
 
 CREATE FUNCTION kube_reports_internal.sql_node(start jsonb, fields text[], steps jsonb) RETURNS jsonb
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN steps IS NOT NULL THEN (kube_reports_internal.sql_selected(start, steps))[1] ELSE start#>fields END;
 COMMENT ON FUNCTION kube_reports_internal.sql_node(jsonb, text[], jsonb)
-	IS 'the first value that a path selects; fields: names of members, steps: any other path';
+	IS 'the first value that a path selects; fields: the path, if it consists of names of members; steps: any other '
+		'path';
 
 ---- values ----
 
@@ -170,7 +171,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE jsonb_typeof(value) WHEN 'string' THEN value#>>'{}' WHEN 'boolean' THEN value::text
 	WHEN 'number' THEN kube_reports_internal.sql_number((value#>>'{}')::numeric) ELSE '' END;
 COMMENT ON FUNCTION kube_reports_internal.sql_scalar(jsonb)
-	IS 'a value as text; empty for null, lists and objects, and for none';
+	IS 'a value as text; empty for null, lists, objects and an absent value';
 
 CREATE FUNCTION kube_reports_internal.sql_cut(value text, most integer) RETURNS text
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
@@ -179,9 +180,9 @@ RETURN CASE WHEN octet_length(value) <= most THEN value
 		FROM generate_series(most - 3, most) p(p)
 		WHERE get_byte(convert_to(value, 'UTF8'), p.p) & 192 <> 128)), 'UTF8') END;
 COMMENT ON FUNCTION kube_reports_internal.sql_cut(text, integer)
-	IS 'a text cut between characters to at most so many bytes';
+	IS 'a text, cut between characters to a number of bytes';
 
--- As strtod() reads it: a number that no double can be, is none.
+-- Like strtod(): a number out of the range of doubles counts as no number.
 CREATE FUNCTION kube_reports_internal.sql_score(value text) RETURNS double precision
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN (SELECT CASE WHEN n.n >= 2.5e-324 AND n.n < 1e9 THEN n.n::double precision ELSE 0 END
@@ -189,7 +190,7 @@ RETURN (SELECT CASE WHEN n.n >= 2.5e-324 AND n.n < 1e9 THEN n.n::double precisio
 			AND t.t ~ '^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?0*[0-9]{1,3})?$' THEN t.t::numeric ELSE 0 END
 		FROM (SELECT btrim(value, E' \t')) t(t)) n(n));
 COMMENT ON FUNCTION kube_reports_internal.sql_score(text)
-	IS 'a text as a score; 0: it is none';
+	IS 'a text as a score; 0 if it is not a number';
 
 -- Fractions of the seconds of a text are ignored.
 CREATE FUNCTION kube_reports_internal.sql_time(value jsonb) RETURNS timestamptz
@@ -231,7 +232,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.sql_time(jsonb)
-	IS 'a time of evaluation: seconds since 1970, {seconds, nanos}, or RFC 3339; null: it is none';
+	IS 'a time of evaluation: seconds since 1970, {seconds, nanos}, or RFC 3339; null for any other value';
 
 CREATE FUNCTION kube_reports_internal.sql_exceptions(value jsonb) RETURNS text[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -242,12 +243,12 @@ RETURN ARRAY(SELECT kube_reports_internal.sql_cut(btrim(n.name, E' \t'), 253)
 		SELECT p.name, p.n FROM unnest(string_to_array(kube_reports_internal.sql_scalar(value), ','))
 			WITH ORDINALITY p(name, n)) n
 	WHERE btrim(n.name, E' \t') <> '' ORDER BY n.n);
-COMMENT ON FUNCTION kube_reports_internal.sql_exceptions(jsonb) IS 'names of a list, or of a text with commas';
+COMMENT ON FUNCTION kube_reports_internal.sql_exceptions(jsonb) IS 'the names in a list, or in a text with commas';
 
 CREATE FUNCTION kube_reports_internal.sql_id(fields bytea) RETURNS bigint
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN ('x' || encode(substring(sha256(fields) FROM 1 FOR 8), 'hex'))::bit(64)::bigint;
-COMMENT ON FUNCTION kube_reports_internal.sql_id(bytea) IS 'field_hash() of fields that sql_field() has made';
+COMMENT ON FUNCTION kube_reports_internal.sql_id(bytea) IS 'field_hash() of fields in the form of sql_field()';
 
 ---- mappings ----
 
@@ -279,8 +280,8 @@ BEGIN ATOMIC
 				ELSE a.value->>'path' END AS path) r OFFSET 0) p;
 END;
 COMMENT ON FUNCTION kube_reports_internal.sql_sources(jsonb)
-	IS 'the sources of a mapping that check_results_mapping() has made, a row for each alternative. way: of a subject. '
-		'scope: $ the document, . the result, @ the resource, empty: the text given';
+	IS 'the sources of a mapping in canonical form, a row for each alternative. way: the place in the mapping''s list '
+		'subjects; null for other columns. scope: $ the document, . the result, @ the resource, empty: the given text';
 
 CREATE FUNCTION kube_reports_internal.sql_value(node jsonb, given text, words jsonb, otherwise text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -288,12 +289,12 @@ RETURN (SELECT CASE WHEN words IS NOT NULL AND (s.text <> '' OR jsonb_typeof(nod
 		THEN coalesce(words->>s.text, otherwise, s.text) ELSE s.text END
 	FROM (SELECT coalesce(given, kube_reports_internal.sql_scalar(node)) AS text OFFSET 0) s);
 COMMENT ON FUNCTION kube_reports_internal.sql_value(jsonb, text, jsonb, text)
-	IS 'the text that a source of a mapping yields: that of a value, or the one that a map has for it';
+	IS 'the text that a source of a mapping returns: the text of a value, or the text that its map has for the value';
 
 ---- results ----
 
--- The results of a document stand in its first list, or first object that has a policy, or they are the values that a
--- path with a wildcard selects.
+-- The results of a document are in its first list, or in its first object that has a policy, or they are the values
+-- that a path with a wildcard selects.
 CREATE FUNCTION kube_reports_internal.sql_items(mapping jsonb, document jsonb,
 	OUT "position" bigint, OUT item jsonb) RETURNS SETOF record
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE ROWS 20
@@ -336,9 +337,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.sql_document_time(jsonb, jsonb)
-	IS 'the newest time at which a result of a document was evaluated; null: there is none';
+	IS 'the newest time at which a result of a document was evaluated; null if there is none';
 
--- What engine/results/result.h says of keys and ids.  Texts stand in one row of each element of the list.
+-- engine/results/result.h describes keys and ids.  Texts are in one row of each element of the list.
 CREATE FUNCTION kube_reports_internal.sql_document_results(mapping jsonb, cluster_id integer, document jsonb)
 	RETURNS json
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
@@ -350,7 +351,7 @@ AS $$
 #variable_conflict use_column
 BEGIN
 	RETURN (WITH source AS MATERIALIZED (
-		-- What stands in the document is read once.
+		-- Values of the document are read once.
 		SELECT s.*, CASE s.scope WHEN '$' THEN kube_reports_internal.sql_node(document, s.fields, s.steps) END AS fixed
 		FROM kube_reports_internal.sql_sources(mapping) s
 	), item AS MATERIALIZED (
@@ -386,7 +387,7 @@ BEGIN
 			(array_agg(x.names ORDER BY s.alternative) FILTER (WHERE x.names <> '[]'))[1] AS exceptions,
 			(array_agg(s.node ORDER BY s.alternative) FILTER (WHERE s.part = 'properties'
 				AND jsonb_typeof(s.node) = 'object'))[1] AS properties,
-			-- The word that has no text, which a map made empty.
+			-- The word for which a map has the empty text.
 			(array_agg(s.word ORDER BY s.alternative DESC) FILTER (WHERE s.part = 'status'))[1] AS word
 		FROM said s CROSS JOIN LATERAL (SELECT CASE s.part WHEN 'score'
 				THEN kube_reports_internal.sql_score(s.value) END AS score) c
@@ -508,7 +509,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN kube_reports_internal.sql_readable(body)::jsonb || CASE WHEN metadata IS NULL THEN '{}'
 	ELSE jsonb_build_object('metadata', kube_reports_internal.sql_readable(metadata)::jsonb) END;
 COMMENT ON FUNCTION kube_reports_internal.sql_whole(text, text)
-	IS 'a document from its metadata (null: they are in the body) and its body; null: there is no body';
+	IS 'a document from its metadata (null: the body contains it) and its body; null if there is no body';
 
 CREATE FUNCTION kube_reports_internal.document_time(mapping_id bigint, mapping kube_reports.report,
 	metadata kube_reports.report, body kube_reports.report) RETURNS timestamptz
@@ -517,4 +518,4 @@ RETURN CASE WHEN mapping_id IS NOT NULL
 	THEN kube_reports_internal.sql_document_time(mapping::jsonb, kube_reports_internal.sql_whole(metadata, body)) END;
 COMMENT ON FUNCTION kube_reports_internal.document_time(bigint, kube_reports.report, kube_reports.report,
 	kube_reports.report)
-	IS 'evaluated_at() of a document, by whoever asks';
+	IS 'evaluated_at() of a document, for every caller';

@@ -2,11 +2,10 @@
 --	  Label selectors and field selectors in SQL: what engine/api/selector.c
 --	  is in C.
 --
--- Functions whose names begin with sql_ are of the SQL variant alone.  Only the
--- owner may call them: so what others may call is SECURITY DEFINER.  Their
--- strings have no NUL, because no text of PostgreSQL has.
+-- Functions whose names begin with sql_ exist only in the SQL variant.  Only the owner may call them, so functions for
+-- other roles are SECURITY DEFINER.  Their strings contain no NUL, because no text of PostgreSQL does.
 
--- Names are compared by their bytes, and ranges of a bracket are those of ASCII: hence COLLATE "C".
+-- Names are compared by their bytes, and ranges in brackets are ranges of ASCII: hence COLLATE "C".
 CREATE FUNCTION kube_reports_internal.sql_label_key(key text) RETURNS boolean
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN (key COLLATE "C") ~ ('^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?'
@@ -20,14 +19,14 @@ LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN (value COLLATE "C") ~ '^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$' AND octet_length(value) <= 63;
 COMMENT ON FUNCTION kube_reports_internal.sql_label_value(text) IS 'whether a text can be the value of a label';
 
--- As Go's strconv.ParseInt: digits beyond those of a bigint are no integer.
+-- Like Go's strconv.ParseInt: a number beyond bigint counts as no integer.
 CREATE FUNCTION kube_reports_internal.sql_integer(value text) RETURNS bigint
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN CASE WHEN (value COLLATE "C") ~ '^[-+]?0*[0-9]{1,19}$'
 		AND regexp_replace(value, '^([-+]?)0*(?=[0-9])', '\1')::numeric
 			BETWEEN -9223372036854775808 AND 9223372036854775807
 	THEN regexp_replace(value, '^([-+]?)0*(?=[0-9])', '\1')::bigint END;
-COMMENT ON FUNCTION kube_reports_internal.sql_integer(text) IS 'a text as an integer of 64 bits; null when it is none';
+COMMENT ON FUNCTION kube_reports_internal.sql_integer(text) IS 'a text as an integer of 64 bits; null if it is not one';
 
 CREATE FUNCTION kube_reports_internal.sql_invalid_selector(kind text, reason text) RETURNS void
 LANGUAGE plpgsql IMMUTABLE
@@ -162,8 +161,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.sql_label_selector(text)
-	IS 'the requirements of a label selector, in its order: key, operator (in, notin, present, absent, <, >) and '
-		'values of each; raises 22023 when it is none';
+	IS 'the requirements of a label selector, in its order, each with key, operator (in, notin, present, absent, <, '
+		'>) and values; raises 22023 if it is malformed';
 
 -- Most selectors in use only ask for equal labels: those need no compilation.
 CREATE FUNCTION kube_reports.matches_labels(terms text[], label_selector text) RETURNS boolean
@@ -181,7 +180,7 @@ BEGIN
 	END IF;
 	SELECT * INTO selector FROM kube_reports_internal.sql_label_selector(label_selector);
 	FOR n IN 1 .. cardinality(selector.keys) LOOP
-		-- Terms with a null among them are none: label_terms() gives no null.
+		-- label_terms() returns no null: if there is a null among the terms, the object counts as one without labels.
 		SELECT substr(t.term, length(selector.keys[n]) + 2) INTO value
 			FROM unnest(terms) WITH ORDINALITY t(term, place)
 			WHERE starts_with(t.term, selector.keys[n] || '=') AND array_position(terms, NULL) IS NULL

@@ -2,8 +2,8 @@
 --	  Documents that the owner writes by DML, and documents of domains, checked
 --	  by SQL: shape, names, size, and the parts of a schema that jsonb can check.
 --
--- Not checked here, as the engine checks in the variant in C: patterns and
--- formats of strings, CEL rules, keys of lists, managed fields.
+-- Some checks of the engine are not made here: patterns and formats of strings, CEL rules, keys of lists, managed
+-- fields.
 
 ---- the form in which documents are stored ----
 
@@ -13,7 +13,7 @@ RETURN replace(replace(to_json(value)::text, convert_from('\xe280a8', 'UTF8'), '
 	convert_from('\xe280a9', 'UTF8'), '\u2029');
 COMMENT ON FUNCTION kube_reports_internal.sql_quoted(text) IS 'a text as a string of a stored document';
 
--- As Go prints a number: an integer of 64 bits by its digits, any other as the double that is nearest to it.
+-- As Go prints a number: an integer of 64 bits by its digits, any other number as the nearest double.
 CREATE FUNCTION kube_reports_internal.sql_number(value numeric) RETURNS text
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
@@ -35,7 +35,7 @@ BEGIN
 	RETURN regexp_replace(nearest::text, 'e([-+])0*', 'e\1');
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.sql_number(numeric) IS 'a number as that of a stored document';
+COMMENT ON FUNCTION kube_reports_internal.sql_number(numeric) IS 'a number in the form of stored documents';
 
 CREATE FUNCTION kube_reports_internal.sql_canonical(value jsonb) RETURNS text
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
@@ -56,7 +56,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.sql_canonical(jsonb)
-	IS 'a value as documents are stored: members in the order of their keys, without white space';
+	IS 'a value in the form of stored documents: members in the order of their keys, without white space';
 
 ---- schemas ----
 
@@ -76,7 +76,7 @@ RETURN CASE WHEN schema->'x-kubernetes-int-or-string' = 'true' THEN jsonb_typeof
 	ELSE coalesce(schema->>'type', jsonb_typeof(value)) = jsonb_typeof(value) END;
 COMMENT ON FUNCTION kube_reports_internal.sql_has_type(jsonb, jsonb) IS 'whether a value has the type of its schema';
 
--- Fields that the schema does not have are dropped, absent ones with a default get it.
+-- Fields that are not in the schema are dropped; an absent field with a default gets the default.
 CREATE FUNCTION kube_reports_internal.sql_conform(schema jsonb, path text, INOUT value jsonb, INOUT errors text[])
 LANGUAGE plpgsql IMMUTABLE
 SET search_path = pg_catalog, pg_temp
@@ -166,7 +166,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.sql_conform(jsonb, text, jsonb, text[])
-	IS 'a value without members that its schema does not have, and with defaults; adds the errors to errors';
+	IS 'a value without the members that are not in its schema, and with defaults; adds the errors to errors';
 
 ---- metadata ----
 
@@ -250,7 +250,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.sql_invalid(jsonb, text, text[])
-	IS 'raises KR422 in the API''s words where there are errors';
+	IS 'raises KR422 with the message of the API if there are errors';
 
 ---- documents ----
 
@@ -293,10 +293,10 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.check_document(bigint, kube_reports.report, kube_reports.report)
-	IS 'true, or an error (SQLSTATE KR422) in the API''s own words when the document does not conform to its schema';
+	IS 'true if the document conforms to its schema; otherwise raises KR422 with the message of the API';
 
--- As the engine's write_document(): a member that is not given is the stored one, else it is made; managed fields stay
--- as they are.
+-- Like the engine's write_document(): an absent member gets the stored value, or a new value if there is none; managed
+-- fields stay as they are.
 CREATE FUNCTION kube_reports_internal.write_document(definition_id bigint, definition kube_reports.report,
 	namespace text, name text,
 		INOUT metadata kube_reports.report, INOUT body kube_reports.report,
@@ -306,7 +306,7 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
 DECLARE
-	-- As much as a proxy accepts at most.
+	-- The largest limit that a proxy may have.
 	max_bytes CONSTANT integer := 67108864;
 	defined		jsonb := definition::jsonb;
 	settled		jsonb;
@@ -329,7 +329,7 @@ BEGIN
 		PERFORM kube_reports_internal.sql_invalid(defined, name, errors);
 	END;
 
-	-- The key columns decide.
+	-- The key columns decide about name and namespace.
 	FOR column_value IN SELECT k.key, k.value FROM (VALUES ('namespace', namespace), ('name', name)) k(key, value) LOOP
 		IF NOT settled ? column_value.key THEN
 			IF column_value.value <> '' THEN
@@ -361,7 +361,7 @@ BEGIN
 	END IF;
 	PERFORM kube_reports_internal.sql_invalid(defined, name, errors);
 
-	-- A summary that is there stays.
+	-- A summary in the document stays.
 	IF fill_summary THEN
 		place := CASE WHEN document ?| '{results,summary}' THEN '{}'::text[]
 			WHEN kube_reports_internal.sql_object(document->'spec') ?| '{results,summary}' THEN '{spec}'::text[] END;
@@ -381,4 +381,4 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.write_document(bigint, kube_reports.report, text, text, kube_reports.report,
 	kube_reports.report, kube_reports.report, kube_reports.report, boolean)
-	IS 'a document written by DML: checked, pruned and completed like one written through the API; raises KR422';
+	IS 'a document written by DML: checked, pruned and completed like a write through the API; raises KR422';
