@@ -140,6 +140,7 @@ extern void openapi_put_responses(Arena *arena, JsonNode *operation_node, const 
 extern const char *const openapi_media_types[];
 extern const char *const openapi_patch_types[];
 
+/* The description of a response by its code: 200, 201, 202, or 401 for any other code. */
 extern const char *openapi_code_text(int code);
 
 /* A reference to the model of a body or answer of this shape; NULL for OPENAPI_SHAPE_NONE. */

@@ -42,6 +42,7 @@ extern size_t metadata_new_finalizers(Arena *arena, const JsonNode *metadata, co
 /* CRE-03: prefix (cut to 58 bytes) and 5 characters chosen by the random bytes. */
 extern char *metadata_generate_name(Arena *arena, const char *prefix, const uint8_t random[5]);
 
+/* Whether a text is a label of RFC 1123 (at most 63 bytes), or several labels with dots between them (at most 253). */
 extern bool is_dns1123_label(JsonText text);
 extern bool is_dns1123_subdomain(JsonText text);
 

@@ -44,6 +44,7 @@ extern Selector *selector_parse(Arena *arena, const char *text, size_t len, cons
 /* Looks up the value of a label; false when the object has no such label. */
 typedef bool (*SelectorLookup) (void *state, JsonText key, JsonText *value);
 
+/* Whether an object matches a label selector; lookup finds its labels. */
 extern bool selector_matches(const Selector *selector, SelectorLookup lookup, void *state);
 
 /* The same for metadata.labels (NULL or an object of strings). */

@@ -73,6 +73,7 @@ typedef void (*UnknownField) (void *state, const char *path);
 #define UNKNOWN_FIELDS_MAX 1000
 #define UNKNOWN_FIELDS_MAX_BYTES ((size_t) 1024 * 1024)
 
+/* Makes an empty list; its texts are in the arena. */
 extern void field_errors_init(FieldErrorList *list, Arena *arena);
 
 /*
@@ -138,6 +139,7 @@ extern void status_bad_request(StrBuf *buf, const char *message);
  */
 #define FOREIGN_BYTE 0x10FF00
 
+/* A copy of the text, in which a character replaces each byte that is not UTF-8. */
 extern char *foreign_bytes_encode(Arena *arena, const char *text);
 extern const char *foreign_bytes_replace(Arena *arena, const char *text);	/* replaces each by U+FFFD */
 

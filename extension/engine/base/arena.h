@@ -170,6 +170,7 @@ typedef struct StrBuf
 	size_t		capacity;
 } StrBuf;
 
+/* Append to the text, or (strbuf_reserve) make room for more bytes; strbuf_init() begins an empty text. */
 extern void strbuf_init(StrBuf *buf, Arena *arena);
 extern void strbuf_reserve(StrBuf *buf, size_t more);
 extern void strbuf_append(StrBuf *buf, const char *bytes, size_t len);

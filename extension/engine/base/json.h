@@ -119,16 +119,21 @@ extern JsonText json_cstring_text(Arena *arena, const char *string);	/* copied o
 /* The same for a string member; NULL when absent or not a string. */
 extern const char *json_get_cstring(Arena *arena, const JsonNode *object, const char *key);
 
-/* key must live as long as the tree.  Replaces or adds, keeping the order. */
+/*
+ * Set a member, or remove it; members stay in order.  key must live as long as the tree.  json_remove() returns false
+ * if there is no such member.
+ */
 extern void json_set(Arena *arena, JsonNode *object, const char *key, JsonNode *value);
 extern void json_set_text(Arena *arena, JsonNode *object, JsonText key, JsonNode *value);
 extern bool json_remove(JsonNode *object, const char *key);
 extern bool json_remove_text(JsonNode *object, JsonText key);
 
+/* index of json_insert() is at most the length of the array; index of json_remove_item() is below the length. */
 extern void json_append(Arena *arena, JsonNode *array, JsonNode *value);
 extern void json_insert(Arena *arena, JsonNode *array, size_t index, JsonNode *value);
 extern void json_remove_item(JsonNode *array, size_t index);
 
+/* Make new values. */
 extern JsonNode *json_new_null(Arena *arena);
 extern JsonNode *json_new_bool(Arena *arena, bool value);
 extern JsonNode *json_new_integer(Arena *arena, int64_t value);
@@ -163,6 +168,7 @@ extern JsonNode *json_clone(Arena *arena, const JsonNode *node);
 /* Same value: numbers by value (1 equals 1.0, and a whole double equals the integer that it is printed as). */
 extern bool json_same(const JsonNode *a, const JsonNode *b);
 
+/* Whether node (may be NULL) is a string with this text. */
 extern bool json_string_is(const JsonNode *node, const char *value);
 extern int	json_text_compare(JsonText a, JsonText b);	/* byte order */
 

@@ -40,6 +40,7 @@ extern Regex *regex_compile(Arena *arena, JsonText pattern, const char **error);
 
 extern RegexScratch *regex_scratch(Arena *arena);
 
+/* Whether the pattern matches anywhere in the text; false for a search that exceeds a limit. */
 extern bool regex_matches(const Regex *regex, RegexScratch *scratch, JsonText text);
 
 #endif							/* REGEX_H */

@@ -40,6 +40,7 @@ extern void field_owners_store(Arena *arena, FieldOwners *owners, JsonNode *docu
 /* The owner with this identity; a new owner without fields and time is added when there is none. */
 extern FieldOwner *field_owners_claim(const FieldWrite *write, FieldOwners *owners, const char *name, bool applied);
 
+/* Adapt the sets to the present schema; remove owners without fields; set the time of an owner to now. */
 extern void field_owners_reconcile(const FieldWrite *write, FieldOwners *owners);
 extern void field_owners_drop_empty(FieldOwners *owners);
 extern void field_owner_touch(const FieldWrite *write, FieldOwner *owner);

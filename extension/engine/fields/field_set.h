@@ -76,6 +76,7 @@ extern JsonNode *field_set_print(Arena *arena, const FieldSet *set);
  */
 typedef bool (*FieldVisitor) (void *state, const char *path);
 
+/* Visits the members of a set; stops when the visitor returns false. */
 extern void field_set_visit(Arena *arena, const FieldSet *set, FieldVisitor visitor, void *state);
 
 #endif							/* FIELD_SET_H */

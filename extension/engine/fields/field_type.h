@@ -44,6 +44,7 @@ extern FieldType field_items_type(FieldType type);
 #define SHAPE_SCALAR 0x02
 #define SHAPE_LIST 0x04
 
+/* All shapes that the type allows. */
 extern unsigned int field_type_shapes(FieldType type);
 
 /* The shape of the value if the type allows it, else all shapes that the type allows.  value may be NULL. */

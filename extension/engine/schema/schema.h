@@ -70,6 +70,7 @@ typedef enum SchemaListType
 	SCHEMA_LIST_MAP
 } SchemaListType;
 
+/* The list type of an array (atomic if the schema has none), and whether x-kubernetes-map-type is atomic. */
 extern SchemaListType schema_list_type(const Schema *schema);
 extern bool schema_map_is_atomic(const Schema *schema);
 

@@ -78,6 +78,10 @@ typedef struct WriteOutcome
 	const struct AdmittedWrite *admitted;	/* of a pending outcome: input for write_decide() */
 } WriteOutcome;
 
+/*
+ * Decides a write as far as possible without the stored object.  body is the body of the request, or NULL; the outcome
+ * is in the arena and points into body.
+ */
 extern void write_admit(Arena *arena, const Definition *definition, const ApiRequest *request,
 						const char *body, size_t body_len, const WriteContext *context, WriteOutcome *outcome);
 
