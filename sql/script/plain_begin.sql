@@ -34,7 +34,7 @@ BEGIN
 			USING ERRCODE = 'duplicate_object',
 				HINT = 'SELECT version FROM kube_reports.status; then run the script of the update, if there is one.';
 	END IF;
-	-- It waits for another session that makes the schema, and then finds the schema's name used.
+	-- CREATE SCHEMA waits for another session that makes the schema, and then raises unique_violation.
 	BEGIN
 		CREATE SCHEMA IF NOT EXISTS kube_reports;
 	EXCEPTION WHEN unique_violation THEN

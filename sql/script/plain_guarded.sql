@@ -1,5 +1,5 @@
--- A client may set a savepoint before each statement, and so go on after an error (ON_ERROR_ROLLBACK of psql, autosave
--- of JDBC).  After a guard that has refused, this row makes the COMMIT fail.
+-- A client may set a savepoint before each statement, and so continue after an error (ON_ERROR_ROLLBACK of psql,
+-- autosave of JDBC).  If a guard has refused, this row makes the COMMIT fail.
 DO $$
 BEGIN
 	IF current_setting('kube_reports_internal.guarded', true) IS DISTINCT FROM 'GUARD'

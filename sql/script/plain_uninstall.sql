@@ -8,7 +8,7 @@ BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
 SET LOCAL search_path = pg_catalog, pg_temp;
 SET LOCAL standard_conforming_strings = on;
 SET LOCAL client_min_messages = warning;
--- Who waits for a lock here makes all others wait.
+-- While this session waits for a lock, all sessions that use the same table wait behind it.
 SET LOCAL lock_timeout = '10s';
 
 DO $$
@@ -62,8 +62,8 @@ BEGIN
 			USING ERRCODE = 'dependent_objects_still_exist', DETAIL = format('They are %s.', found),
 				HINT = 'Drop them first.';
 	END IF;
-	-- In the same statement as the guards: a client may set a savepoint before each statement, and so go on after a
-	-- refusal.
+	-- The removal is in the same statement as the guards: a client may set a savepoint before each statement, and so
+	-- continue after a refusal.
 	BEGIN
 		-- Readers lose the settings that came with their grants.  All arguments are given with their types: a role that
 		-- could once create functions here may have left one that fewer arguments fit better.

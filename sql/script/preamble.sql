@@ -80,7 +80,7 @@ BEGIN
 		RAISE EXCEPTION 'kube_reports is made with standard_conforming_strings on'
 			USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'SET standard_conforming_strings = on.';
 	END IF;
-	-- The plain script asks whether its guards have passed, see plain_guarded.sql.
+	-- The plain script checks later whether its guards have passed, see plain_guarded.sql.
 	PERFORM set_config('kube_reports_internal.guarded', 'all', true);
 END
 $$;

@@ -88,8 +88,8 @@ COMMENT ON FUNCTION kube_reports.document_size(kube_reports.report)
 
 CREATE DOMAIN kube_reports_internal.stored_document AS bytea;
 COMMENT ON DOMAIN kube_reports_internal.stored_document
-	IS 'a document as stored_bytes() gives it to proxies: bytes here, text in the SQL variant, which looks the same in '
-		'a proxy''s binary answers';
+	IS 'a document in the form of stored_bytes(), for proxies: bytes here, text in the SQL variant; both have the same '
+		'form in the binary answers that a proxy reads';
 
 CREATE FUNCTION kube_reports_internal.stored_bytes(document kube_reports.report)
 	RETURNS kube_reports_internal.stored_document

@@ -48,8 +48,8 @@ COMMENT ON FUNCTION kube_reports.document_size(kube_reports.report)
 -- A text stays compressed until it is sent.  Its conversion to bytes would take twice the time of a list.
 CREATE DOMAIN kube_reports_internal.stored_document AS text;
 COMMENT ON DOMAIN kube_reports_internal.stored_document
-	IS 'a document as stored_bytes() gives it to proxies: text here, bytes in the C variant, which looks the same in '
-		'a proxy''s binary answers';
+	IS 'a document in the form of stored_bytes(), for proxies: text here, bytes in the C variant; both have the same '
+		'form in the binary answers that a proxy reads';
 
 CREATE FUNCTION kube_reports_internal.stored_bytes(document kube_reports.report)
 	RETURNS kube_reports_internal.stored_document
