@@ -156,7 +156,10 @@ PROCEDURES = {
         "extensions:": Reason("needs the operator CloudNativePG"),
         "```": f"{CHECK_DEB}::blocks",
     },
-    "docs/performance.md": {"```": GOALS},
+    "docs/performance.md": {
+        "make bench-relief": "regress/cluster/test_relief.py::test_bench_relief",
+        "```": GOALS,
+    },
     "docs/security.md": {
         "```sql": f"{PAGES}::test_advisory_locks",
         "name: kube-reports-takeover": "regress/http/test_api_service_command.py::test_rights_of_the_page "
