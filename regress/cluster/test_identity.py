@@ -1,11 +1,14 @@
 """Who a client is, and what it may do: told by kube-apiserver, through the aggregator and at the proxy's own port."""
 
+import base64
 import json
+import os
+import re
 
 import pytest
 
-from client import CPOLR, POLR, Api, failure, path_of, report, until
-from conftest import documents
+from client import CPOLR, POLR, Api, failure, path_of, report, run, until
+from conftest import TOP, documents
 from control_plane import Bearer
 from rights import RULES, binding, may, role
 
@@ -92,6 +95,30 @@ def test_service_account(plane, open_proxy, api, ns):
     assert api.delete(f"/api/v1/namespaces/{ns}/serviceaccounts/robot").code == 200
     for client in (robot, direct):
         until(lambda one=client: one.get(path_of(POLR, ns)).code == 401, 40, "the end of the token")
+
+
+def test_account_of_policy_reporter(plane, api, open_proxy, tmp_path):
+    """docs/policy-reporter.md: the account of its UI, and the Secret that the UI logs in with"""
+    plane.namespace("policy-reporter")
+    try:
+        plane.apply(*documents("policy-reporter.md", "kind: ServiceAccount"))
+        secrets = "/api/v1/namespaces/policy-reporter/secrets"
+        until(lambda: "token" in api.get(f"{secrets}/policy-reporter-ui-reader").json.get("data", {}), 60, "the token")
+        page = (TOP / "docs" / "policy-reporter.md").read_text(encoding="utf-8")
+        (command,) = re.findall(r"^```\n(kubectl .*?)^```$", page, re.M | re.S)
+        (tmp_path / "kubectl").symlink_to(plane.programs["kubectl"])
+        run(["bash", "-euo", "pipefail", "-c", command],
+            env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "KUBECONFIG": plane.kubeconfig})
+        given = api.get(f"{secrets}/kube-reports").json["data"]
+        login = b":".join(base64.b64decode(given[name]) for name in ("username", "password"))
+        reader = Bearer(open_proxy, f"{plane.pki}/ca.crt", Authorization=f"Basic {base64.b64encode(login).decode()}")
+        may(reader, "/v1/policy-reporter/v2/namespaces")
+        # Elsewhere a password is no token.
+        failure(reader.get(path_of(POLR)), 403, "Forbidden")
+        for kind in ("clusterroles", "clusterrolebindings"):
+            assert api.delete(f"/apis/rbac.authorization.k8s.io/v1/{kind}/kube-reports-policy-reporter").code == 200
+    finally:
+        api.delete("/api/v1/namespaces/policy-reporter")
 
 
 def test_front_proxy(plane, cluster, open_proxy, ns):

@@ -160,6 +160,11 @@ PROCEDURES = {
         "make bench-relief": "regress/cluster/test_relief.py::test_bench_relief",
         "```": GOALS,
     },
+    "docs/policy-reporter.md": {
+        "kind: ServiceAccount": "regress/cluster/test_identity.py::test_account_of_policy_reporter",
+        "create secret generic": "regress/cluster/test_identity.py::test_account_of_policy_reporter",
+        "```yaml": Reason("is configuration of Policy Reporter UI, which no test has"),
+    },
     "docs/security.md": {
         "```sql": f"{PAGES}::test_advisory_locks",
         "name: kube-reports-takeover": "regress/http/test_api_service_command.py::test_rights_of_the_page "
