@@ -68,6 +68,10 @@ PROCEDURES = {
         "```sql": "regress/http/test_fleet.py::test_the_page regress/http/test_fleet.py::test_grants_by_label",
         "```": "regress/http/test_fleet.py::test_the_commands_of_the_page",
     },
+    "docs/policy-reporter.md": {
+        "```yaml": "regress/http/test_policy_reporter.py::test_the_page",
+        "```": "regress/http/test_policy_reporter.py::test_the_page",
+    },
     "docs/forwarding.md": {
         "kube-reports-grpc --port": "regress/http/test_forward_grpc.py::test_page",
         "protoc ": "regress/http/test_forward_grpc.py::test_page",

@@ -7,9 +7,11 @@ regress/cluster/test_policy_reporter_api.py compares the values with those of th
 
 import base64
 import json
+import re
 import urllib.parse
 
 import pytest
+import yaml
 
 from client import CPOLR, POLR, report, result, sql_text
 from conftest import TOP, stack_command
@@ -366,3 +368,36 @@ def test_selector_of_namespaces(reporter, module_apiserver):
     finally:
         delegation.end()
     assert reporter.api.post(path, {"team": "a"}).code == 501
+
+
+def test_the_page(reporter, module_apiserver):
+    """The page's configurations of the UI lead to answers, with the rights and the keys of the Secret that it says"""
+    blocks = re.findall(r"```(\w*)\n(.*?)```", PAGE, re.S)
+    documents = [document for language, text in blocks if language == "yaml" for document in yaml.safe_load_all(text)]
+    clusters = [cluster for document in documents for cluster in document.get("clusters", ())]
+    (role,) = [document for document in documents if document.get("kind") == "ClusterRole"]
+    (rule,) = role["rules"]
+    (command,) = [text for language, text in blocks if not language]
+    assert re.findall(r"--from-literal=(\w+)=", command) == ["username", "password"]
+    assert {cluster["secretRef"] for cluster in clusters} == {re.search(r"generic (\S+)", command)[1]}
+    names = {document["kind"]: document["metadata"]["name"] for document in documents if "kind" in document}
+    assert names["ServiceAccount"] == names["Secret"] == re.search(r"get secret (\S+)", command)[1]
+    database = reporter.database
+    for uid, name in ((ELSEWHERE[:-1] + "2", "east"), (ELSEWHERE[:-1] + "3", "west")):
+        database.psql(f"SELECT kube_reports.register_cluster('{uid}', '{name}')")
+        database.psql(f"SELECT kube_reports.grant_cluster('kube_reports_proxy', '{uid}')")
+    module_apiserver.token_rule = lambda spec: {"authenticated": True, "user": {"username": "ui"}}
+    module_apiserver.access_rule = lambda spec: {
+        "allowed": spec["nonResourceAttributes"]["verb"] in rule["verbs"] and any(
+            spec["nonResourceAttributes"]["path"].startswith(url.rstrip("*")) for url in rule["nonResourceURLs"])}
+    delegation = Delegation(reporter.stack, module_apiserver, stack_command)
+    try:
+        api = delegation.proxy.api(None)
+        assert len(clusters) == 3
+        for cluster in clusters:
+            path = urllib.parse.urlsplit(cluster["host"]).path
+            assert api.request("GET", path + "/v2/sources", headers=basic("token", "t")).code == 200, cluster
+        assert api.request("POST", f"{PREFIX}/v2/namespaces/resolve-selector", {}, basic("token", "t")).code == 200
+        assert api.request("GET", "/v1/export/results", headers=basic("token", "t")).code == 403
+    finally:
+        delegation.end()
