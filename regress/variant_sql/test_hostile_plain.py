@@ -118,6 +118,21 @@ def test_default_privileges(server, hostile):
                        "AND has_schema_privilege('neighbour', n.oid, 'USAGE')", database=hostile) == "0"
 
 
+def test_functions_with_the_owners_rights(server, hostile):
+    """Each reads names as it did when it was made; a role without a grant reaches neither them nor the tables"""
+    server.file(INSTALL, hostile)
+    assert server.psql("SELECT p.oid::regprocedure FROM pg_proc p WHERE p.pronamespace::regnamespace::text LIKE "
+                       "'kube_reports%' AND p.prosecdef AND p.prosqlbody IS NULL AND "
+                       "NOT coalesce('search_path=pg_catalog, pg_temp' = ANY (p.proconfig), false)",
+                       database=hostile) == ""
+    for attempt in ("SELECT kube_reports.selector_terms('a')", "SELECT kube_reports_internal.this_caller()",
+                    "SELECT * FROM kube_reports.cluster", "SELECT '{}'::kube_reports.report",
+                    "CREATE FUNCTION evil.f(kube_reports.report) RETURNS integer LANGUAGE sql RETURN 1"):
+        done = server.psql(attempt, user="neighbour", database=hostile, check=False)
+        assert done.code != 0 and "permission denied for schema kube_reports" in done.err, done.err
+    assert untouched(server, hostile)
+
+
 def test_superusers_remove_nothing(server, hostile):
     """A superuser cannot run the uninstall script: it would call the owner's functions with a superuser's rights"""
     server.file(INSTALL, hostile)
