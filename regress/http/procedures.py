@@ -68,10 +68,6 @@ PROCEDURES = {
         "```sql": "regress/http/test_fleet.py::test_the_page regress/http/test_fleet.py::test_grants_by_label",
         "```": "regress/http/test_fleet.py::test_the_commands_of_the_page",
     },
-    "docs/policy-reporter.md": {
-        "```yaml": "regress/http/test_policy_reporter.py::test_the_page",
-        "```": "regress/http/test_policy_reporter.py::test_the_page",
-    },
     "docs/forwarding.md": {
         "kube-reports-grpc --port": "regress/http/test_forward_grpc.py::test_page",
         "protoc ": "regress/http/test_forward_grpc.py::test_page",
@@ -167,7 +163,7 @@ PROCEDURES = {
     "docs/policy-reporter.md": {
         "kind: ServiceAccount": "regress/cluster/test_identity.py::test_account_of_policy_reporter",
         "create secret generic": "regress/cluster/test_identity.py::test_account_of_policy_reporter",
-        "```yaml": Reason("is configuration of Policy Reporter UI, which no test has"),
+        "```yaml": "regress/http/test_policy_reporter.py::test_the_page",
     },
     "docs/security.md": {
         "```sql": f"{PAGES}::test_advisory_locks",
