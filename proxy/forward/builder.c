@@ -3,8 +3,8 @@
  * builder.c
  *	  Gathers items into the next batch of the queue.
  *
- * A batch goes into the queue when it is large enough, when an object would
- * occur in it twice, or GATHER_MS after its first item.
+ * A batch goes into the queue when the next item would make it too large, when
+ * an object would occur in it twice, or GATHER_MS after its first item.
  *
  *-------------------------------------------------------------------------
  */
@@ -100,14 +100,19 @@ note_key(const char *key)
 	return true;
 }
 
-bool
-builder_add(const char *op, const char *key, const JsonNode *object, const char *kind, const char *version)
+/* A large object goes alone, so that the receiver needs no room for more than the object. */
+static bool
+has_room(size_t len)
 {
-	if (builder.stuck || builder.count >= builder.most_items || builder.items.len >= builder.most_bytes)
-	{
-		if (!builder_flush())
-			return false;
-	}
+	return builder.count == 0 ||
+		(builder.count < builder.most_items && builder.items.len + len <= builder.most_bytes);
+}
+
+static bool
+add_item(JsonText item, const char *key)
+{
+	if ((builder.stuck || !has_room(item.len)) && !builder_flush())
+		return false;
 	if (!note_key(key))
 	{
 		if (!builder_flush())
@@ -116,9 +121,26 @@ builder_add(const char *op, const char *key, const JsonNode *object, const char 
 	}
 	if (builder.count > 0)
 		strbuf_putc(&builder.items, ',');
-	strbuf_printf(&builder.items, "{\"op\":\"%s\",\"object\":", op);
-	json_write(&builder.items, object);
-	strbuf_putc(&builder.items, '}');
+	strbuf_append(&builder.items, item.bytes, item.len);
+	return true;
+}
+
+bool
+builder_add(const char *op, const char *key, const JsonNode *object, const char *kind, const char *version)
+{
+	Arena		arena;
+	StrBuf		item;
+	bool		good;
+
+	arena_init(&arena);
+	strbuf_init(&item, &arena);
+	strbuf_printf(&item, "{\"op\":\"%s\",\"object\":", op);
+	json_write(&item, object);
+	strbuf_putc(&item, '}');
+	good = add_item((JsonText) {item.bytes, item.len}, key);
+	arena_free(&arena);
+	if (!good)
+		return false;
 	if (builder.count++ == 0)
 		loop_timer_start(&builder.timer, GATHER_MS, gathered, NULL);
 	if (version != NULL)

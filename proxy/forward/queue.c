@@ -36,6 +36,7 @@ typedef struct Position
 	char	   *kind;
 	char	   *version;
 	char	   *staged;			/* position in the next batch; NULL: the same as version */
+	bool		stale;			/* the kind is to be compared: after a restart it is listed, whatever version says */
 } Position;
 
 static struct
@@ -144,10 +145,18 @@ position_of(const char *kind)
 	return &queue.positions[queue.count++];
 }
 
+static const char *
+position_version(const Position *position, bool staged)
+{
+	if (position->stale)
+		return "";
+	return staged && position->staged != NULL ? position->staged : position->version;
+}
+
 const char *
 queue_position(const char *kind)
 {
-	return position_of(kind)->version;
+	return position_version(position_of(kind), false);
 }
 
 void
@@ -159,6 +168,7 @@ queue_set_position(const char *kind, const char *version)
 	free(position->staged);
 	position->version = strdup(version);
 	position->staged = NULL;
+	position->stale = false;
 	if (position->version == NULL)
 		abort();
 }
@@ -211,7 +221,7 @@ put_positions(StrBuf *buf, bool staged)
 	for (size_t i = 0; i < queue.count; i++)
 	{
 		const Position *position = &queue.positions[i];
-		const char *version = staged && position->staged != NULL ? position->staged : position->version;
+		const char *version = position_version(position, staged);
 
 		if (i > 0)
 			strbuf_putc(buf, ',');
@@ -269,9 +279,21 @@ queue_stream(void)
 bool
 queue_new_stream(void)
 {
+	uint64_t	former_base = queue.base;
+	char		former[sizeof(queue.stream)];
+
+	memcpy(former, queue.stream, sizeof(former));
 	make_stream();
 	queue.base = queue.first - 1;
-	return queue_save();
+	/* Written with the stream, so that a process that ends now leaves the comparison to the next one. */
+	for (size_t i = 0; i < queue.count; i++)
+		queue.positions[i].stale = true;
+	if (queue_save())
+		return true;
+	/* The receiver refuses the former stream again: then this is tried again, and the comparison begins. */
+	memcpy(queue.stream, former, sizeof(former));
+	queue.base = former_base;
+	return false;
 }
 
 static uint64_t
@@ -327,15 +349,17 @@ find_batches(const char *directory, char *why, size_t why_size)
 	return true;
 }
 
+/* *fresh: there is no state, and the stream is a new one. */
 static bool
-read_state(Arena *arena, char *why, size_t why_size)
+read_state(Arena *arena, bool *fresh, char *why, size_t why_size)
 {
 	JsonText	text;
 	JsonError	error;
 	JsonNode   *state;
 	const char *stream;
 
-	if (!read_file(arena, "state", STATE_LIMIT, &text))
+	*fresh = !read_file(arena, "state", STATE_LIMIT, &text);
+	if (*fresh)
 	{
 		make_stream();
 		return true;
@@ -360,6 +384,7 @@ queue_open(const char *directory, uint64_t limit, char *why, size_t why_size)
 	Arena		arena;
 	uint64_t	saved;
 	int			lock;
+	bool		fresh;
 	bool		good;
 
 	queue.limit = limit;
@@ -376,7 +401,7 @@ queue_open(const char *directory, uint64_t limit, char *why, size_t why_size)
 		return false;
 	}
 	arena_init(&arena);
-	good = read_state(&arena, why, why_size);
+	good = read_state(&arena, &fresh, why, why_size);
 	saved = queue.last;
 	queue.first = queue.last + 1;
 	good = good && find_batches(directory, why, why_size);
@@ -397,7 +422,11 @@ queue_open(const char *directory, uint64_t limit, char *why, size_t why_size)
 			read_positions(&arena, json_get(batch, "positions"));
 	}
 	arena_free(&arena);
-	return good && queue_save();
+	/* The files say all of this again.  A disk that is full is no reason not to send what has filled it. */
+	if (!good || !fresh || queue_save())
+		return good;
+	snprintf(why, why_size, "file state cannot be written");
+	return false;
 }
 
 /* ---------- batches ---------- */

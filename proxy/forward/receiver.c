@@ -5,12 +5,11 @@
  *
  * One batch is sent at a time.  Without an answer, and after 429 and 5xx, the
  * same batch is sent again, after a longer time in each case.  The receiver
- * stores a batch whole or not at all.  An answer 400 names the items that the
- * receiver can never store: the batch is sent again without these items, which
- * are counted.  An answer 409 means that the receiver does not know the stream
- * any more, because its database was restored: the batches continue as a new
- * stream, and every kind is compared.  A batch is removed from the queue only
- * when the receiver has stored it.
+ * stores a batch whole or not at all; items that it can never store are left
+ * out (refused.c).  An answer 409 means that the receiver does not know the
+ * stream any more, because its database was restored: the batches continue as a
+ * new stream, and every kind is compared.  A batch is removed from the queue
+ * only when the receiver has stored it.
  *
  *-------------------------------------------------------------------------
  */
@@ -25,6 +24,7 @@
 #include "base/loop.h"
 #include "cluster/transfer.h"
 #include "forward/queue.h"
+#include "forward/refused.h"
 #include "forward/source.h"
 
 #define TIMEOUT_MS 60000L
@@ -33,6 +33,10 @@
 #define FIRST_DELAY_MS 100
 #define LAST_DELAY_MS 15000
 #define LOG_MS 5000
+
+/* Of probes: the first batch of any stream has the number 1. */
+#define PROBE_STREAM "00000000-0000-4000-8000-000000000000"
+#define PROBE_SEQ 2ULL
 
 static Receiver receiver;
 static ReceiverCounts counts;
@@ -124,8 +128,6 @@ static struct
 	bool		busy;
 	uint64_t	number;
 	JsonText	items;			/* items of the batch, in the arena */
-	JsonNode   *refused;		/* positions of the omitted items, in the arena keep; NULL: none */
-	Arena		keep;
 }			delivery;
 
 static void delivered(void *state, int status, const char *why);
@@ -144,111 +146,35 @@ retry(void)
 	again_later(&delivery.exchange, deliver_again, NULL);
 }
 
-/* Returns the items without the omitted ones. */
-static JsonText
-good_items(Arena *arena, JsonText items)
-{
-	JsonText	text = {arena_printf(arena, "[%.*s]", (int) items.len, items.bytes), items.len + 2};
-	JsonError	error;
-	JsonNode   *array = json_parse(arena, text.bytes, text.len, NULL, NULL, &error);
-	StrBuf		buf;
-	size_t		count = array == NULL ? 0 : array->u.array.count;
-	bool	   *left_out = arena_alloc0(arena, count);
-	bool		first = true;
-
-	for (size_t n = 0; n < delivery.refused->u.array.count; n++)
-	{
-		int64_t		place = delivery.refused->u.array.items[n]->u.integer;
-
-		if (place >= 0 && place < (int64_t) count)
-			left_out[place] = true;
-	}
-	strbuf_init(&buf, arena);
-	for (size_t i = 0; i < count; i++)
-	{
-		if (left_out[i])
-			continue;
-		if (!first)
-			strbuf_putc(&buf, ',');
-		first = false;
-		json_write(&buf, array->u.array.items[i]);
-	}
-	return (JsonText) {buf.bytes, buf.len};
-}
-
-/*
- * Notes the items that a Status of code 400 refuses, to omit them.  The Status has their positions among the items that
- * were sent.  False when it names no item.
- */
-static bool
-note_refused(JsonText answer)
-{
-	Arena	   *arena = &delivery.exchange.arena;
-	JsonError	error;
-	JsonNode   *status = json_parse(arena, answer.bytes, answer.len, NULL, NULL, &error);
-	JsonNode   *causes = status == NULL ? NULL : json_path(status, "details", "causes", NULL);
-	bool		found = false;
-
-	if (causes == NULL || causes->kind != JSON_KIND_ARRAY || delivery.refused != NULL)
-		return false;
-	arena_init(&delivery.keep);
-	delivery.refused = json_new_array(&delivery.keep);
-	for (size_t i = 0; i < causes->u.array.count; i++)
-	{
-		static const char prefix[] = "/items/";
-		const char *field = json_get_cstring(arena, causes->u.array.items[i], "field");
-		char	   *end;
-		unsigned long place;
-
-		if (field == NULL || strncmp(field, prefix, sizeof(prefix) - 1) != 0)
-			continue;
-		place = strtoul(field + sizeof(prefix) - 1, &end, 10);
-		if (end == field + sizeof(prefix) - 1)
-			continue;
-		json_append(&delivery.keep, delivery.refused, json_new_integer(&delivery.keep, (int64_t) place));
-		counts.rejected++;
-		found = true;
-		log_line(LOG_ERROR, "the receiver refuses an object, which is left out: %s: %s", field,
-				 json_get_cstring(arena, causes->u.array.items[i], "message"));
-	}
-	return found;
-}
-
-static void
-forget_refused(void)
-{
-	if (delivery.refused == NULL)
-		return;
-	delivery.refused = NULL;
-	arena_free(&delivery.keep);
-}
-
 static void
 delivered(void *state, int status, const char *why)
 {
 	Exchange   *exchange = &delivery.exchange;
 	JsonText	answer = {exchange->received.bytes, exchange->received.len};
+	bool		probing = refused_probing();
 
-	note(status, "a batch", why, answer);
-	if (status == 200 && queue_done(delivery.number))
+	/* A probe is answered with one of these two. */
+	if (!probing || (status != 409 && status != 400))
+		note(status, "a batch", why, answer);
+	if (refused_read(delivery.items, status, answer, &counts.rejected))
+		exchange->delay = 0;
+	else if (!probing && status == 200 && queue_done(delivery.number))
 	{
 		counts.batches++;
 		exchange->delay = 0;
-		forget_refused();
+		refused_forget();
 		arena_free(&exchange->arena);
 		delivery.busy = false;
 		sources_go_on(delivery.number);
 		receiver_look();
 		return;
 	}
-	if (status == 409 && queue_new_stream())
+	else if (!probing && status == 409 && queue_new_stream())
 	{
 		counts.streams++;
 		log_line(LOG_WARNING, "the receiver does not know the stream: everything is compared");
 		sources_resync();
 	}
-	else if (status == 400 && note_refused(answer))
-		exchange->delay = 0;
 	retry();
 }
 
@@ -257,6 +183,7 @@ receiver_look(void)
 {
 	Arena	   *arena = &delivery.exchange.arena;
 	uint64_t	seq;
+	JsonText	rest;
 	StrBuf		body;
 
 	if (delivery.busy)
@@ -268,13 +195,13 @@ receiver_look(void)
 		return;
 	}
 	delivery.busy = true;
-	if (delivery.refused != NULL)
-		delivery.items = good_items(arena, delivery.items);
+	rest = refused_rest(arena, delivery.items);
 	strbuf_init(&body, arena);
-	strbuf_printf(&body, "{\"apiVersion\":\"forward/v1\",\"stream\":\"%s\",\"seq\":%llu,", queue_stream(),
-				  (unsigned long long) seq);
+	strbuf_printf(&body, "{\"apiVersion\":\"forward/v1\",\"stream\":\"%s\",\"seq\":%llu,",
+				  refused_probing() ? PROBE_STREAM : queue_stream(),
+				  refused_probing() ? PROBE_SEQ : (unsigned long long) seq);
 	strbuf_printf(&body, "\"extraMetadata\":%s,\"items\":[", receiver.metadata);
-	strbuf_append(&body, delivery.items.bytes, delivery.items.len);
+	strbuf_append(&body, rest.bytes, rest.len);
 	strbuf_puts(&body, "]}");
 	if (!post(&delivery.exchange, "/v1/forward/objects", (JsonText) {body.bytes, body.len}, delivered, NULL))
 		retry();

@@ -573,6 +573,125 @@ def test_refused_object(pair, place):
         sender.kill()
 
 
+def reports_of(pair, cluster):
+    return pair.hub.database.psql(f"SELECT string_agg(name, ' ' ORDER BY name) FROM kube_reports.stored_report "
+                                  f"WHERE cluster = '{cluster}'")
+
+
+def put_report(stand_in, name, **more):
+    stand_in.server.put(REPORTS, {"apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport",
+                                  "metadata": {"name": name, "namespace": "team", **more.pop("metadata", {})},
+                                  "results": [{"policy": "p", "source": "s", "result": "fail", **more}]})
+
+
+def test_refused_objects_of_a_batch(pair, place, stand_in):
+    """
+    Objects that the receiver refuses for different reasons: it names some at first, others later, and cannot even read
+    a text with U+0000.  All of these are left out, and the others arrive.
+    """
+    for number in range(8):
+        put_report(stand_in, f"good{number}")
+    put_report(stand_in, "nul1", message="a\0b")
+    put_report(stand_in, "nul2", message="\0")
+    put_report(stand_in, "invalid", result="perhaps")
+    put_report(stand_in, "uid", metadata={"uid": "no-uuid"})
+    sender, cluster = pair.sender(place, KINDS[:1], source=stand_in)
+    sender.start()
+    try:
+        until(lambda: reports_of(pair, cluster) == " ".join(f"good{number}" for number in range(8)), 40, "the others")
+        sender.when("queue_batches", 0)
+        assert sender.metric("rejected_objects_total") == 4
+        put_report(stand_in, "later")
+        until(lambda: "later" in reports_of(pair, cluster), 20, "what comes afterwards")
+        assert sender.metric("streams_total") == 0
+    finally:
+        sender.kill()
+
+
+def test_large_objects(pair, place, stand_in):
+    """Objects that the receiver has room for arrive one by one; one that it has no room for is left out"""
+    for number, size in enumerate((900_000, 2_500_000, 900_000, 3_200_000, 1000)):
+        put_report(stand_in, f"r{number}", message=os.urandom(size // 2).hex())
+    sender, cluster = pair.sender(place, KINDS[:1], source=stand_in)
+    sender.start()
+    try:
+        until(lambda: reports_of(pair, cluster) == "r0 r1 r2 r4", 60, "the objects")
+        sender.when("queue_batches", 0)
+        assert sender.metric("rejected_objects_total") == 1
+    finally:
+        sender.kill()
+
+
+def test_a_start_with_a_full_disk(pair, place, stand_in):
+    """A sender whose disk is full sends what has filled it, also after a restart"""
+    sender, cluster = pair.sender(place, KINDS[:1], source=stand_in)
+    sender.start().when("watching", 1)
+    proxy = pair.hub.proxies[0]
+    os.killpg(proxy.process.pid, signal.SIGKILL)
+    proxy.process.wait(20)
+    queue = place / "queue"
+    try:
+        put_report(stand_in, "waits")
+        until(lambda: list(queue.glob("*.batch")), 20, "the batch")
+        sender.kill()
+        # The files can be read, and none can be written.
+        queue.chmod(0o500)
+        proxy.start()
+        sender.start()
+        until(lambda: reports_of(pair, cluster) == "waits", 30, "the report")
+        queue.chmod(0o700)
+        sender.when("queue_batches", 0)
+        assert sender.metric("rejected_objects_total") == 0
+    finally:
+        queue.chmod(0o700)
+        if proxy.process.poll() is not None:
+            proxy.start()
+        sender.kill()
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_restored_receiver_and_a_full_disk(pair, place, stand_in, killed):
+    """A stream that the receiver has forgotten: no batch of another one before that is on the disk, with the order to
+    compare, which a restart does not lose"""
+    put_report(stand_in, "old")
+    sender, cluster = pair.sender(place, KINDS[:1], source=stand_in)
+    sender.start().when("watching", 1)
+    queue = place / "queue"
+    try:
+        until(lambda: reports_of(pair, cluster) == "old", 20, "the report")
+        sender.when("queue_batches", 0)
+        proxy = pair.hub.proxies[0]
+        os.killpg(proxy.process.pid, signal.SIGKILL)
+        proxy.process.wait(20)
+        put_report(stand_in, "new")
+        until(lambda: list(queue.glob("*.batch")), 20, "the batch")
+        pair.hub.database.psql(f"""
+            DELETE FROM kube_reports_internal.forward_stream f USING kube_reports.cluster c
+                WHERE c.id = f.cluster_id AND c.uid = '{cluster}';
+            DELETE FROM kube_reports.object o USING kube_reports.cluster c
+                WHERE c.id = o.cluster_id AND c.uid = '{cluster}'""")
+        queue.chmod(0o500)
+        proxy.start()
+        until(lambda: "state cannot be written" in sender.log_path.read_text(), 30, "the full disk")
+        if killed:
+            # It may list nothing before it is killed again.
+            sender.kill()
+            stand_in.server.trouble("/policyreports", code=503)
+            sender.start()
+        queue.chmod(0o700)
+        until(lambda: "new" in (reports_of(pair, cluster) or ""), 30, "the new report")
+        if killed:
+            sender.kill()
+            stand_in.server.calm()
+            sender.start()
+        until(lambda: reports_of(pair, cluster) == "new old", 30, "both")
+    finally:
+        queue.chmod(0o700)
+        if proxy.process.poll() is not None:
+            proxy.start()
+        sender.kill()
+
+
 def test_command_line(pair, place):
     sender, _ = pair.sender(place)
     for change, message in (("--to=http://x", "must be https://HOST:PORT"), ("--kinds=pods", "PLURAL.GROUP/VERSION"),
