@@ -47,11 +47,21 @@ LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 SET datestyle = 'ISO, MDY'
 AS $$
+DECLARE
+	day			date;
 BEGIN
-	RETURN coalesce((filter->>member)::date, otherwise);
-EXCEPTION WHEN data_exception THEN
-	RAISE EXCEPTION 'member "%" of the filter is no day: %', member, SQLERRM USING ERRCODE = 'invalid_parameter_value',
-		HINT = 'Days are such as 2026-01-31.';
+	BEGIN
+		day := coalesce((filter->>member)::date, otherwise);
+	EXCEPTION WHEN data_exception THEN
+		RAISE EXCEPTION 'member "%" of the filter is no day: %', member, SQLERRM
+			USING ERRCODE = 'invalid_parameter_value', HINT = 'Days are such as 2026-01-31.';
+	END;
+	-- Of these days, differences and the 30 days before are days and numbers, too.
+	IF filter->>member IS NOT NULL AND day NOT BETWEEN '0001-01-01' AND '9999-12-31' THEN
+		RAISE EXCEPTION 'member "%" of the filter is no day of the years 1 to 9999', member
+			USING ERRCODE = 'invalid_parameter_value', HINT = 'Days are such as 2026-01-31.';
+	END IF;
+	RETURN day;
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.fleet_day(jsonb, text, date)

@@ -59,7 +59,9 @@ DECLARE
 		FROM jsonb_each(CASE jsonb_typeof(metadata) WHEN 'object' THEN metadata ELSE '{}' END) m);
 	-- The name must not be the name of another cluster: pages would show this cluster under that name.
 	free_name	text := (SELECT added->>'clusterName' WHERE NOT EXISTS (SELECT FROM kube_reports.cluster c
-		WHERE lower(c.name) = lower(added->>'clusterName')));
+			WHERE lower(c.name) = lower(added->>'clusterName'))
+		AND kube_reports_internal.is_cluster_name(added->>'clusterName', (SELECT c.uid FROM kube_reports.cluster c
+			WHERE c.id = merge_metadata.cluster_id)));
 BEGIN
 	-- Grants select by the column labels, which senders never write.
 	UPDATE kube_reports.cluster c SET extra_metadata = CASE WHEN (
@@ -73,7 +75,7 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.merge_metadata(integer, jsonb)
 	IS 'adds the members of extraMetadata to the members of a cluster, at most 256 in all; if there would be more, '
 		'the new members replace the stored ones. A cluster without a name gets clusterName, unless another cluster '
-		'has this name. Locks the row only if something changes';
+		'has this name or is_cluster_name() refuses it. Locks the row only if something changes';
 
 ---- objects ----
 

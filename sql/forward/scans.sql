@@ -40,8 +40,33 @@ END;
 COMMENT ON FUNCTION kube_reports_internal.scan_label(text)
 	IS 'the search term of the label of all reports of a scan';
 
-CREATE FUNCTION kube_reports_internal.check_results(document jsonb) RETURNS kube_reports_internal.refusal[]
+CREATE FUNCTION kube_reports_internal.scan_time(document jsonb) RETURNS timestamptz
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	found		timestamptz;
+BEGIN
+	found := least(coalesce(document#>>'{scan,endTimestamp}', document#>>'{scan,startTimestamp}')::timestamptz, now());
+	RETURN CASE WHEN isfinite(found) THEN found END;
+EXCEPTION WHEN data_exception THEN
+	RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.scan_time(jsonb)
+	IS 'the time at which a scan ended, or else began, but not a time in the future; null if the scan has no valid '
+		'time';
+
+-- Whatever tells results apart does it by this kind: a word that is unknown here makes no other subject.
+CREATE FUNCTION kube_reports_internal.subject_kind(result jsonb) RETURNS text
 LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT CASE result#>>'{extra,resourceType}' WHEN 'node' THEN 'Node' ELSE 'Cluster' END;
+END;
+COMMENT ON FUNCTION kube_reports_internal.subject_kind(jsonb) IS 'the kind of the subject of a forwarded result';
+
+CREATE FUNCTION kube_reports_internal.check_results(document jsonb) RETURNS kube_reports_internal.refusal[]
+LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
 	WITH scalar(place, message, good) AS (
@@ -54,6 +79,9 @@ AS $$
 			('/prune', 'must be "scan" or absent', coalesce(document->>'prune' = 'scan', true)),
 			('/scan/name', 'must be a name of 1 to 63 lower-case letters, digits, dots, hyphens and underscores',
 				coalesce(document#>>'{scan,name}' ~ '^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$', false)),
+			('/scan/' || CASE WHEN document#>>'{scan,endTimestamp}' IS NULL THEN 'startTimestamp'
+				ELSE 'endTimestamp' END,
+				'must be a time such as 2026-01-05T01:06:10Z', kube_reports_internal.scan_time(document) IS NOT NULL),
 			('/results', 'must be an array', coalesce(jsonb_typeof(document->'results') = 'array', true)),
 			('/remediations', 'must be an array', coalesce(jsonb_typeof(document->'remediations') = 'array', true))
 	), result AS (
@@ -88,7 +116,8 @@ AS $$
 			'is the result of a rule and subject that comes before in the batch'
 		FROM result r
 		WHERE jsonb_typeof(r.value) = 'object'
-		GROUP BY r.value->>'rule', r.value->>'subject', r.value#>>'{extra,resourceType}' HAVING count(*) > 1
+		GROUP BY r.value->>'rule', coalesce(r.value->>'subject', ''),
+			kube_reports_internal.subject_kind(r.value) HAVING count(*) > 1
 		UNION ALL
 		SELECT 2, r.n, '/remediations/' || r.n || c.field, c.message
 		FROM remediation r CROSS JOIN LATERAL (VALUES
@@ -104,20 +133,6 @@ AS $$
 	FROM wrong w
 $$;
 COMMENT ON FUNCTION kube_reports_internal.check_results(jsonb) IS 'all errors in a batch of results';
-
-CREATE FUNCTION kube_reports_internal.scan_time(document jsonb) RETURNS timestamptz
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-	RETURN least(coalesce(document#>>'{scan,endTimestamp}', document#>>'{scan,startTimestamp}')::timestamptz, now());
-EXCEPTION WHEN data_exception THEN
-	RETURN NULL;
-END
-$$;
-COMMENT ON FUNCTION kube_reports_internal.scan_time(jsonb)
-	IS 'the time at which a scan ended, or else began, but not a time in the future; null if the scan has no valid '
-		'time';
 
 -- A document gets the words of ComplianceCheckResults.  So views show forwarded results like the results of a cluster
 -- whose reports are served through the API: see results/mappings.sql.
@@ -322,7 +337,7 @@ BEGIN
 			kube_reports_internal.scan_result(document, r.value, seconds) AS result
 		FROM jsonb_array_elements(results) WITH ORDINALITY r(value, position)
 			CROSS JOIN LATERAL (SELECT coalesce(r.value->>'subject', '') AS subject,
-				CASE r.value#>>'{extra,resourceType}' WHEN 'node' THEN 'Node' ELSE 'Cluster' END AS kind) s
+				kube_reports_internal.subject_kind(r.value) AS kind) s
 	), fix AS MATERIALIZED (
 		SELECT m.value->>'rule' AS rule, kube_reports_internal.rule_group(m.value->>'rule') AS rules,
 			jsonb_object_agg('remediation/' || (m.value->>'name'), coalesce(m.value->>'applicationState', '')) AS states
@@ -341,9 +356,12 @@ BEGIN
 			WHERE o.cluster_id = store_results.cluster_id AND o.resource_type = type_id AND o.namespace = ''
 				AND o.name = t.name LIMIT 1) o
 	), old AS MATERIALIZED (
-		SELECT s.name, r.value AS result, kube_reports_internal.result_key(s.body#>>'{scope,name}',
-			s.body#>>'{scope,kind}', r.value->>'rule') AS key
-		FROM stored s, jsonb_array_elements(s.body->'results') r(value)
+		-- A sender can store such a report as an object, with several results of a rule: one result of each stays.
+		SELECT DISTINCT ON (s.name, k.key) s.name, r.value AS result, k.key
+		FROM stored s CROSS JOIN LATERAL jsonb_array_elements(s.body->'results') WITH ORDINALITY r(value, position)
+			CROSS JOIN LATERAL (SELECT kube_reports_internal.result_key(s.body#>>'{scope,name}',
+				s.body#>>'{scope,kind}', r.value->>'rule')) k(key)
+		ORDER BY s.name, k.key, r.position
 	), merged AS MATERIALIZED (
 		SELECT coalesce(g.name, o.name) AS name, g.subject, g.kind, coalesce(g.rule, o.result->>'rule') AS rule,
 			o.result AS before,
@@ -453,7 +471,7 @@ BEGIN
 
 	changed := kube_reports_internal.store_results(cluster_id, cluster, type_id, document, run_id || ':' || given_seq);
 	seen := ARRAY(SELECT kube_reports_internal.result_key(coalesce(r.value->>'subject', ''),
-		CASE r.value#>>'{extra,resourceType}' WHEN 'node' THEN 'Node' ELSE 'Cluster' END, r.value->>'rule')
+		kube_reports_internal.subject_kind(r.value), r.value->>'rule')
 		FROM jsonb_array_elements(results) r(value));
 	IF last AND prunes THEN
 		seen := seen || ARRAY(SELECT k FROM kube_reports_internal.forward_seen s, unnest(s.keys) k
@@ -544,8 +562,7 @@ BEGIN
 		WHERE NOT EXISTS (SELECT FROM kube_reports.object o, jsonb_array_elements(o.body::jsonb->'results') s(value)
 			WHERE o.cluster_id = forward_result.cluster_id AND o.resource_type = type_id AND o.namespace = ''
 				AND o.name = kube_reports_internal.scan_report_name(scan_name, coalesce(r.value->>'subject', ''),
-					CASE r.value#>>'{extra,resourceType}' WHEN 'node' THEN 'Node' ELSE 'Cluster' END,
-					r.value->>'rule')
+					kube_reports_internal.subject_kind(r.value), r.value->>'rule')
 				AND s.value->>'rule' = r.value->>'rule'
 				AND (s.value#>>'{timestamp,seconds}')::bigint > floor(extract(epoch FROM begun))::bigint);
 	IF fresh <> '[]' THEN

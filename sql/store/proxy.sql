@@ -23,6 +23,7 @@ BEGIN
 		END IF;
 		-- Before the first write: making a partition takes longer than a write should wait.
 		PERFORM kube_reports.make_history(now());
+		PERFORM kube_reports_internal.require_cluster_name(api_hello.name, cluster);
 		UPDATE kube_reports.cluster c SET last_seen = now(), name = coalesce(nullif(api_hello.name, ''), c.name)
 			WHERE c.uid = cluster AND (c.last_seen IS NULL OR c.last_seen < now() - interval '10 seconds'
 				OR c.name IS DISTINCT FROM coalesce(nullif(api_hello.name, ''), c.name));

@@ -313,6 +313,21 @@ COMMENT ON FUNCTION kube_reports_internal.renew_types()
 	IS 'derives every type, built in or registered, again with this version; warns about a type that this version '
 		'cannot derive; the caller holds the store lock';
 
+CREATE FUNCTION kube_reports_internal.require_cluster_name(name text, uid uuid) RETURNS void
+LANGUAGE plpgsql IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF NOT kube_reports_internal.is_cluster_name(name, uid) THEN
+		RAISE EXCEPTION 'cluster % cannot have the name "%", which is the uid of a cluster', uid, name
+			USING ERRCODE = 'invalid_parameter_value',
+				HINT = 'Filters take names and uids: a name that is a uid would select two clusters.';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.require_cluster_name(text, uuid)
+	IS 'raises 22023 when a cluster may not have that name';
+
 CREATE FUNCTION kube_reports.register_cluster(uid uuid, name text DEFAULT '', labels jsonb DEFAULT '{}',
 	extra_metadata jsonb DEFAULT '{}')
 	RETURNS integer
@@ -326,6 +341,7 @@ BEGIN
 		RAISE EXCEPTION 'no cluster is given' USING ERRCODE = 'null_value_not_allowed',
 			HINT = 'A cluster is named by the uid of its namespace kube-system; where there is none, by any uuid.';
 	END IF;
+	PERFORM kube_reports_internal.require_cluster_name(name, uid);
 	PERFORM kube_reports_internal.lock_store();
 	SELECT c.id INTO stored_id FROM kube_reports.cluster c WHERE c.uid = register_cluster.uid;
 	IF NOT FOUND THEN
@@ -344,7 +360,8 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports.register_cluster(uuid, text, jsonb, jsonb)
 	IS 'registers a cluster by the uid of its namespace kube-system; returns its id in this store. A known cluster '
-		'stays as it is. Raises 55006 when the cluster is being removed';
+		'stays as it is. Raises 22023 when the name is the uid of another cluster, 55006 when the cluster is being '
+		'removed';
 
 CREATE FUNCTION kube_reports.set_cluster_labels(cluster uuid, labels jsonb) RETURNS void
 LANGUAGE plpgsql VOLATILE

@@ -33,6 +33,15 @@ COMMENT ON SEQUENCE kube_reports_internal.resource_type_id_seq IS 'ids of resour
 
 ---- clusters ----
 
+-- Questions take a cluster's uid or name.  So no name may be the uid of another cluster, also of one to come.
+CREATE FUNCTION kube_reports_internal.is_cluster_name(name text, uid uuid) RETURNS boolean
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT name = uid::text OR name !~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$';
+END;
+COMMENT ON FUNCTION kube_reports_internal.is_cluster_name(text, uuid)
+	IS 'whether a cluster may have a name: any text but the uid of another cluster';
+
 CREATE TABLE kube_reports.cluster (
 	id			integer PRIMARY KEY DEFAULT nextval('kube_reports_internal.cluster_id_seq'),
 	uid			uuid NOT NULL UNIQUE,
@@ -41,7 +50,8 @@ CREATE TABLE kube_reports.cluster (
 	extra_metadata jsonb NOT NULL DEFAULT '{}',
 	created_at	timestamptz NOT NULL DEFAULT now(),
 	last_seen	timestamptz,
-	removing	boolean NOT NULL DEFAULT false
+	removing	boolean NOT NULL DEFAULT false,
+	CONSTRAINT cluster_name_no_uid CHECK (kube_reports_internal.is_cluster_name(name, uid))
 );
 COMMENT ON TABLE kube_reports.cluster IS 'the Kubernetes clusters whose reports are stored here';
 COMMENT ON COLUMN kube_reports.cluster.uid IS 'uid of the namespace kube-system';
