@@ -475,7 +475,7 @@ sweep(Source *source)
 
 	if (source->swept > 0 && source->swept >= source->key_count)
 	{
-		/* All differences are in the queue: the position moves to the version of the list, unless another list is due. */
+		/* All differences are in the queue: the position moves to that of the list, unless another list is due. */
 		if (!builder_move(source->kind, source->resync ? "" : source->list_version))
 			return;
 		replace_text(&source->seen, source->list_version);

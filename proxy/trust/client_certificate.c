@@ -259,6 +259,16 @@ client_certificate_user(ClientCertificate *certificate, Arena *arena, User *user
 	return user->name[0] != '\0' ? CERTIFICATE_TRUSTED : CERTIFICATE_NO_OPINION;
 }
 
+/* kube-apiserver takes the last common name for a user.  Whoever signed the certificate may have looked at another. */
+static bool
+has_common_names(X509 *certificate)
+{
+	X509_NAME  *subject = X509_get_subject_name(certificate);
+	int			first = X509_NAME_get_index_by_NID(subject, NID_commonName, -1);
+
+	return first >= 0 && X509_NAME_get_index_by_NID(subject, NID_commonName, first) >= 0;
+}
+
 CertificateTrust
 client_certificate_sender(ClientCertificate *certificate, Arena *arena, const char **name, const char **why)
 {
@@ -273,6 +283,11 @@ client_certificate_sender(ClientCertificate *certificate, Arena *arena, const ch
 	if (certificate->sender != X509_V_OK)
 	{
 		*why = refusal(&subject, arena, certificate->sender);
+		return CERTIFICATE_REFUSED;
+	}
+	if (has_common_names(certificate->certificate))
+	{
+		*why = "the subject of the client certificate has several common names";
 		return CERTIFICATE_REFUSED;
 	}
 	*name = subject.name;

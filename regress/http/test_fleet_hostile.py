@@ -1,10 +1,15 @@
 """Senders and readers of a fleet with ill will (issue 19)."""
 
+import concurrent.futures
+import contextlib
 import json
 import uuid
 
+import psycopg2
 import pytest
 
+from client import until
+from conftest import stack_command
 from test_forward import batch, objects, policy_report, receiver, result  # noqa: F401
 
 
@@ -63,3 +68,27 @@ def test_a_name_that_is_the_uid_of_another(receiver):
     cluster, token = receiver.add("honest")
     assert receiver.post("results", batch([result("b")], extraMetadata={"clusterName": cluster}), token).code == 200
     assert receiver.database.psql(f"SELECT name FROM kube_reports.cluster WHERE uid = '{cluster}'") == cluster
+
+
+def test_two_senders_of_one_name(receiver):
+    """Two calls of add_sender() at once for two clusters: one name means one sender, which rotate_sender() trusts"""
+    statement = "SELECT kube_reports.add_sender(gen_random_uuid(), 'one-name')"
+    first = psycopg2.connect(receiver.database.connection())
+    second = psycopg2.connect(receiver.database.connection())
+    with contextlib.closing(first), contextlib.closing(second), concurrent.futures.ThreadPoolExecutor() as pool:
+        first.cursor().execute(statement)
+        later = pool.submit(second.cursor().execute, statement)
+        until(lambda: receiver.database.psql("SELECT count(*) FROM pg_locks WHERE NOT granted") != "0", 20, "the lock")
+        first.commit()
+        with pytest.raises(psycopg2.errors.UniqueViolation, match="there is a sender"):
+            later.result(30)
+    assert receiver.database.psql("SELECT count(*) FROM kube_reports.sender WHERE name = 'one-name'") == "1"
+
+
+def test_a_certificate_with_two_names(receiver):
+    """A CA that looks at one common name of a request gives nobody the other name"""
+    certificates = f"{receiver.pki}/senders"
+    stack_command("certificate", certificates, "two", "/CN=two-names-own/CN=two-names-other", "clientAuth")
+    receiver.add("two-own", certificate="two-names-own")
+    receiver.add("two-other", certificate="two-names-other")
+    assert receiver.post("results", batch([result("a")]), certificate=f"{certificates}/two").code == 401

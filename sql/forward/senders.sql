@@ -75,11 +75,12 @@ BEGIN
 			USING ERRCODE = 'invalid_parameter_value';
 	END IF;
 	PERFORM kube_reports_internal.check_credential(token_sha256, certificate, valid_until);
+	-- This locks the store: of two calls at once, the second one sees the sender of the first.
+	served := kube_reports.register_cluster(cluster, coalesce(cluster_name, ''));
 	IF EXISTS (SELECT FROM kube_reports_internal.sender_credential s WHERE s.name = add_sender.name) THEN
 		RAISE EXCEPTION 'there is a sender "%" already', name USING ERRCODE = 'unique_violation',
 			HINT = 'rotate_sender() gives it another credential, remove_sender() removes it.';
 	END IF;
-	served := kube_reports.register_cluster(cluster, coalesce(cluster_name, ''));
 	RETURN kube_reports_internal.store_credential(served, name, token_sha256, certificate, valid_until);
 END
 $$;
