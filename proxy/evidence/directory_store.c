@@ -7,6 +7,8 @@
  * writer holds a lock on its file, so several processes can share a volume: a
  * file of .incoming without a lock has no writer any more and may be removed.
  *
+ * Whoever can write to the volume can put links there.  No link is followed.
+ *
  *-------------------------------------------------------------------------
  */
 #include <dirent.h>
@@ -62,15 +64,57 @@ incoming_name(const char *key, char *name)
 	snprintf(name, KEY_SIZE, INCOMING "/%.400s", last == NULL ? key : last + 1);
 }
 
-static bool
-synchronize_directory(const char *path)
+/*
+ * Opens a directory below the root; -1 with errno.  A link in the way is an error (ELOOP or ENOTDIR): what leads out of
+ * the store is none of its directories, whoever has made it.  make: directories that are missing are made, and those
+ * that get an entry are synchronized.
+ */
+static int
+open_below(const char *path, bool make)
 {
-	int			fd = openat(root, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	bool		good = fd >= 0 && fsync(fd) == 0;
+	int			at = openat(root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	char		part[KEY_SIZE];
 
-	if (fd >= 0)
-		close(fd);
-	return good;
+	while (at >= 0 && *path != '\0')
+	{
+		size_t		len = strcspn(path, "/");
+		int			next;
+		int			error;
+
+		snprintf(part, sizeof(part), "%.*s", (int) len, path);
+		next = openat(at, part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (next < 0 && errno == ENOENT && make && ((mkdirat(at, part, 0750) == 0 && fsync(at) == 0) ||
+													errno == EEXIST))
+			next = openat(at, part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		error = errno;
+		close(at);
+		errno = error;
+		at = next;
+		path += len + (path[len] == '/');
+	}
+	return at;
+}
+
+/* The directory of a key, as open_below(); *name: the rest of the key. */
+static int
+open_above(const char *key, bool make, const char **name)
+{
+	const char *last = strrchr(key, '/');
+	char		above[KEY_SIZE];
+
+	snprintf(above, sizeof(above), "%.*s", last == NULL ? 0 : (int) (last - key), key);
+	*name = last == NULL ? key : last + 1;
+	return open_below(above, make);
+}
+
+/* Closes a directory, and keeps errno. */
+static void
+leave_directory(int at)
+{
+	int			error = errno;
+
+	close(at);
+	errno = error;
 }
 
 /* ---------- writing ---------- */
@@ -124,45 +168,25 @@ write_file(StoreWriter *writer, const char *bytes, size_t len, char *why)
 	return STORE_OK;
 }
 
-/* Makes the directories above a key, and synchronizes each directory that gets an entry. */
-static bool
-make_directories(const char *key)
-{
-	char		path[KEY_SIZE];
-	char	   *slash = path;
-
-	snprintf(path, sizeof(path), "%s", key);
-	while ((slash = strchr(slash, '/')) != NULL)
-	{
-		*slash = '\0';
-		if (mkdirat(root, path, 0750) == 0)
-		{
-			char	   *above = strrchr(path, '/');
-
-			if (above != NULL)
-				*above = '\0';
-			if (!synchronize_directory(above != NULL ? path : "."))
-				return false;
-			if (above != NULL)
-				*above = '/';
-		}
-		else if (errno != EEXIST)
-			return false;
-		*slash++ = '/';
-	}
-	return true;
-}
-
+/* Another process may remove a directory that is empty before the file is in it. */
 static bool
 move_into_place(StoreWriter *writer)
 {
 	for (int attempt = 0; attempt < ATTEMPTS; attempt++)
 	{
-		if (make_directories(writer->key) && renameat(root, writer->incoming, root, writer->key) == 0)
+		const char *name;
+		int			at = open_above(writer->key, true, &name);
+		bool		durable;
+
+		if (at >= 0 && renameat(root, writer->incoming, at, name) == 0)
 		{
 			writer->renamed = true;
-			return true;
+			durable = fsync(at) == 0;
+			leave_directory(at);
+			return durable;
 		}
+		if (at >= 0)
+			leave_directory(at);
 		if (errno != ENOENT)
 			return false;
 	}
@@ -172,19 +196,10 @@ move_into_place(StoreWriter *writer)
 static StoreOutcome
 finish_file(StoreWriter *writer, char *why)
 {
-	char		above[KEY_SIZE];
-	char	   *slash;
-
 	if (fsync(writer->fd) != 0)
 		return failed("cannot flush a file to the disk", why);
 	if (!move_into_place(writer))
-		return failed("cannot rename a file", why);
-	snprintf(above, sizeof(above), "%s", writer->key);
-	slash = strrchr(above, '/');
-	if (slash != NULL)
-		*slash = '\0';
-	if (!synchronize_directory(slash != NULL ? above : "."))
-		return failed("cannot flush a directory to the disk", why);
+		return failed("cannot move a file to its place", why);
 	return STORE_OK;
 }
 
@@ -203,7 +218,7 @@ close_file(StoreWriter *writer)
 static void
 remove_abandoned(const char *path)
 {
-	int			fd = openat(root, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	int			fd = openat(root, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 
 	if (fd < 0)
 		return;
@@ -217,26 +232,38 @@ remove_file(const char *key, char *why)
 {
 	char		path[KEY_SIZE];
 	char	   *slash;
+	const char *name;
+	StoreOutcome outcome = STORE_OK;
+	bool		empty;
+	int			at;
 
 	incoming_name(key, path);
 	remove_abandoned(path);
-	if (unlinkat(root, key, 0) != 0 && errno != ENOENT)
-		return failed("cannot remove a file", why);
+	at = open_above(key, false, &name);
+	if ((at < 0 || unlinkat(at, name, 0) != 0) && errno != ENOENT)
+		outcome = failed("cannot remove a file", why);
+	if (at >= 0)
+		close(at);
 	/* Remove the directories of the scan and of the cluster if they are empty now. */
 	snprintf(path, sizeof(path), "%s", key);
-	while ((slash = strrchr(path, '/')) != NULL)
+	while (outcome == STORE_OK && (slash = strrchr(path, '/')) != NULL)
 	{
 		*slash = '\0';
-		if (unlinkat(root, path, AT_REMOVEDIR) != 0)
+		at = open_above(path, false, &name);
+		if (at < 0)
+			continue;
+		empty = unlinkat(at, name, AT_REMOVEDIR) == 0;
+		close(at);
+		if (!empty)
 			break;
 	}
-	return STORE_OK;
+	return outcome;
 }
 
 static void
 sweep_incoming(void)
 {
-	int			fd = openat(root, INCOMING, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int			fd = openat(root, INCOMING, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	DIR		   *directory = fd < 0 ? NULL : fdopendir(fd);
 	struct dirent *entry;
 
@@ -258,9 +285,17 @@ sweep_incoming(void)
 static StoreOutcome
 open_reader(StoreReader **reader, const char *key, int64_t bytes, char *why)
 {
-	int			fd = openat(root, key, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	const char *name;
+	int			at = open_above(key, false, &name);
+	int			fd = -1;
 	struct stat status;
 
+	if (at >= 0)
+	{
+		/* Of a pipe nobody writes to, this would wait. */
+		fd = openat(at, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+		leave_directory(at);
+	}
 	if (fd < 0)
 	{
 		bool		missing = errno == ENOENT;

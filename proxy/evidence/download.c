@@ -15,6 +15,7 @@
 
 #include "base/allocate.h"
 #include "base/log.h"
+#include "codec/digest.h"
 #include "evidence/answer.h"
 #include "evidence/options.h"
 #include "evidence/request.h"
@@ -27,7 +28,26 @@ typedef struct Transfer
 	StoreReader *reader;
 	Peer	   *peer;
 	int64_t		left;
+	EVP_MD_CTX *digest;			/* of the bytes so far */
+	FoundFile	found;
 } Transfer;
+
+/* Whether the bytes are those that were announced. */
+static bool
+is_whole(Transfer *transfer)
+{
+	unsigned char digest[EVP_MAX_MD_SIZE];
+	char		text[2 * EVP_MAX_MD_SIZE + 1];
+	unsigned int len = 0;
+
+	if (EVP_DigestFinal_ex(transfer->digest, digest, &len) != 1)
+		abort();
+	hex_write(digest, len, text);
+	if (strcmp(text, transfer->found.digest) == 0)
+		return true;
+	log_line(LOG_ERROR, "%s: the file has another SHA-256 than when it was stored", transfer->found.uri);
+	return false;
+}
 
 static ssize_t
 give(void *state, uint64_t place, char *buffer, size_t size)
@@ -44,7 +64,15 @@ give(void *state, uint64_t place, char *buffer, size_t size)
 		/* The store has fewer or more bytes than were announced: the client must see that the file is not whole. */
 		return MHD_CONTENT_READER_END_WITH_ERROR;
 	}
+	if (EVP_DigestUpdate(transfer->digest, buffer, (size_t) got) != 1)
+		abort();
 	transfer->left -= got;
+	/* The last bytes are given only if all were right: else the client sees that the file is not whole. */
+	if (transfer->left == 0 && !is_whole(transfer))
+	{
+		counts_store_failure(STORE_FAILED);
+		return MHD_CONTENT_READER_END_WITH_ERROR;
+	}
 	peer_progress(transfer->peer, (size_t) got);
 	counts_sent((uint64_t) got);
 	return got;
@@ -56,6 +84,7 @@ end(void *state)
 	Transfer   *transfer = state;
 
 	store->read_close(transfer->reader);
+	EVP_MD_CTX_free(transfer->digest);
 	free(transfer);
 }
 
@@ -107,7 +136,10 @@ download(struct MHD_Connection *connection, Request *request)
 							  "the file is not in the store of this server" : "the file cannot be read now");
 	}
 	transfer = allocate(sizeof(Transfer));
-	*transfer = (Transfer) {.reader = reader, .peer = request->peer, .left = found.bytes};
+	*transfer = (Transfer) {.reader = reader, .peer = request->peer, .left = found.bytes,
+	.digest = EVP_MD_CTX_new(), .found = found};
+	if (transfer->digest == NULL || EVP_DigestInit_ex(transfer->digest, EVP_sha256(), NULL) != 1)
+		abort();
 	response = MHD_create_response_from_callback((uint64_t) found.bytes, BLOCK_SIZE, give, transfer, end);
 	if (response == NULL)
 		abort();

@@ -6,6 +6,7 @@ import hashlib
 import http.server
 import json
 import os
+import pathlib
 import re
 import signal
 import socket
@@ -265,6 +266,59 @@ def test_readers(evidence):
 
 
 # ---------- what fails ----------
+
+def test_what_is_put_into_the_directory(evidence, tmp_path):
+    """
+    Others who can write to the volume: no link is followed out of the store, a pipe holds no download up, and no other
+    bytes than those that were sent are given back as the file.
+    """
+    cluster, token = evidence.add("tampered")
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    outside.chmod(0o777)
+    for parent in outside.parents[:3]:
+        parent.chmod(parent.stat().st_mode | 0o055)
+    assert evidence.put("s/1/a", ARF, token).code == 201
+    scan = pathlib.Path(evidence.directory, cluster, "s")
+    (stored,) = scan.iterdir()
+    secret = outside / stored.name
+    secret.write_bytes(b"S" * len(ARF))
+    secret.chmod(0o644)
+
+    def download():
+        code, body = evidence.curl("/v1/evidence/s/1/a", token, "--max-time", "20")
+        assert "SSSS" not in body
+        return code, body
+    kept = scan.with_name("kept")
+    scan.rename(kept)
+    scan.symlink_to(outside)
+    assert download()[0] == 503
+    # An upload neither; the scan keeps the file that it had.
+    assert evidence.put("s/2/b", ARF, token).code == 503
+    assert list(outside.iterdir()) == [secret]
+    scan.unlink()
+    kept.rename(scan)
+    content = scan / "content"
+    stored.rename(content)
+    stored.symlink_to(secret)
+    assert download()[0] == 503
+    stored.unlink()
+    os.mkfifo(stored, 0o644)
+    assert download()[0] == 404
+    stored.unlink()
+    stored.write_bytes(b"X" + ARF[1:])
+    stored.chmod(0o644)
+    # The head is sent before the bytes are read.
+    assert download() == (200, "")
+    assert "another SHA-256" in evidence.log()
+    content.rename(stored)
+    assert download() == (200, ARF.decode())
+    # What could not be removed while the link was there is removed now.
+    evidence.database.psql("UPDATE kube_reports_internal.evidence_body b SET remove_after = now() "
+                           f"FROM kube_reports.cluster c WHERE c.id = b.cluster_id AND c.uid = '{cluster}'")
+    assert evidence.put("s/2/b", ARF, token).code == 201
+    evidence.settled()
+
 
 def test_names(evidence):
     cluster, token = evidence.add("names")
