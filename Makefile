@@ -95,7 +95,7 @@ INTERMEDIATE_TYPES = ephemeralreports.reports.kyverno.io clusterephemeralreports
 SCRIPT_BUILD = sql/build/$(VARIANT)
 script_parts = $(addprefix sql/,$(shell awk -v variant=$(1) \
 	'/^\#/ || !NF { next } $$1 == "c" || $$1 == "sql" { if ($$1 != variant) next; sub(/^[a-z]+/, "") } \
-	{ print $$1 == "builtin" || $$1 == "dumped" ? "build/" $$1 ".sql" : $$1 }' sql/parts))
+	{ print $$1 == "builtin" || $$1 == "dumped" || $$1 == "made" ? "build/" $$1 ".sql" : $$1 }' sql/parts))
 SCRIPT_PARTS = $(call script_parts,$(VARIANT))
 SQL_PARTS = $(call script_parts,sql)
 
@@ -211,6 +211,10 @@ sql/build/builtin.sql: $(patsubst %,sql/crds/%.json,$(CURRENT_TYPES) $(INTERMEDI
 		echo 'SELECT kube_reports_internal.store_type(b.id, b.crd::kube_reports.report, b.results, true)'; \
 		echo '	FROM kube_reports_internal.builtin_types() b ORDER BY b.id;'; \
 	} >$@.new && mv $@.new $@
+
+sql/build/made.sql: $(filter-out sql/build/%,$(SQL_PARTS)) sql/script/made_parts.awk
+	@mkdir -p $(@D)
+	awk -f sql/script/made_parts.awk $(filter-out sql/build/%,$(SQL_PARTS)) >$@.new && mv $@.new $@
 
 sql/build/dumped.sql: $(filter-out sql/build/%,$(SQL_PARTS)) Makefile
 	@mkdir -p $(@D)

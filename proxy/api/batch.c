@@ -57,6 +57,7 @@ struct Member
 	BatchLane  *lane;
 	uint64_t	key;			/* hash of the object's namespace and name; 0 when the name will be generated */
 	bool		alone;			/* must be the only write of its batch */
+	bool		conflicted;		/* a batch with it was rolled back for another transaction; it is sent again once */
 	bool		costly;			/* waits in the costly queue or was sent from it */
 	int			tries;			/* how often it was sent from the costly queue */
 	uint64_t	user;			/* hash of the user's name */
@@ -329,10 +330,16 @@ batch_answer(Batch *batch, const PgResult *result)
 		feed_channel_written(batch->lane->lane, newest);
 }
 
+/*
+ * A batch that failed for one of its writes is sent again as batches of one write.  A batch that the server rolled back
+ * for another transaction, such as a deadlock's victim, is sent again once.  Otherwise the clients get the error.
+ */
 static void
 batch_fail(Batch *batch, PgOutcome outcome, const PgError *error)
 {
-	bool		again = batch->count > 1 && !reply_is_transient(outcome, error);
+	bool		conflict = outcome == PG_FAILED && error != NULL &&
+	(strcmp(error->sqlstate, "40P01") == 0 || strcmp(error->sqlstate, "40001") == 0);
+	bool		divide = batch->count > 1 && !reply_is_transient(outcome, error);
 
 	/* Insert backwards, so that the writes keep their order at the front of the queue. */
 	for (size_t i = batch->count; i-- > 0;)
@@ -341,9 +348,10 @@ batch_fail(Batch *batch, PgOutcome outcome, const PgError *error)
 
 		if (write == NULL)
 			continue;
-		if (again)
+		if (divide || (conflict && !write->conflicted))
 		{
-			write->alone = true;
+			write->alone |= divide;
+			write->conflicted |= conflict;
 			waiting_insert(write, true);
 		}
 		else

@@ -2,8 +2,11 @@
 
 import http.client
 import json
+from concurrent.futures import ThreadPoolExecutor
 
-from client import MERGE, POLR, Answer, path_of, report, until
+import psycopg2
+
+from client import CPOLR, MERGE, POLR, Answer, path_of, report, until
 
 
 class Writer:
@@ -108,3 +111,53 @@ def test_clients_that_take_turns_meet(own_stack):
         return batches() - before == 2
     # On a busy machine a client may be late, and then the next batches do not wait for it.
     assert any(meet(turn) for turn in range(12))
+
+
+# The first insert of a report named "victim" goes on only when a session waits for the lock of a lane: so the batch is
+# the one that closes the circle.
+HELD = """
+    CREATE SEQUENCE public.tries;
+    CREATE FUNCTION public.hold() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
+    BEGIN
+        IF nextval('public.tries') = 1 THEN
+            WHILE NOT EXISTS (SELECT FROM pg_locks l WHERE l.locktype = 'advisory' AND NOT l.granted
+                    AND l.classid = kube_reports_internal.lock_class()::oid AND l.objid::integer > 0) LOOP
+                PERFORM pg_sleep(0.01);
+            END LOOP;
+        END IF;
+        RETURN NEW;
+    END $$;
+    CREATE TRIGGER hold BEFORE INSERT ON kube_reports.object FOR EACH ROW
+        WHEN (NEW.name = 'victim') EXECUTE FUNCTION public.hold()"""
+
+
+def test_a_deadlocks_victim_is_sent_again(own_stack):
+    """
+    A transaction of SQL that writes two lanes waits for a batch, which waits for a policy that the transaction was the
+    first to name: the batch is rolled back for it, sent again, and its client is answered as if nothing had been
+    """
+    own_stack.begin("deadlock_timeout = 100ms")
+    database = own_stack.database
+    database.psql(HELD, user="postgres")
+    proxy = own_stack.proxy(flags=["--workers=1"])
+    api, path = proxy.api(), path_of(POLR, "ns")
+    results = [{"source": "s", "policy": "new", "result": "fail"}]
+    create = "SELECT kube_reports.create_report(%s, %s)"
+    with psycopg2.connect(database.connection("postgres")) as other, other.cursor() as cursor, \
+            ThreadPoolExecutor(2) as pool:
+        # Only the batch looks for deadlocks.
+        cursor.execute("SET deadlock_timeout = '10min'")
+        other.commit()
+        cursor.execute(create, (own_stack.cluster, json.dumps(
+            report("first", results=results, resource=CPOLR))))
+        batch = pool.submit(api.post, path, report("victim", results=results))
+        until(lambda: database.psql("SELECT is_called FROM public.tries", user="postgres") == "t", 30, "the batch")
+        waits = pool.submit(cursor.execute, create, (own_stack.cluster, json.dumps(
+            report("second", results=results, namespace="ns"))))
+        waits.result()
+        other.commit()
+        assert batch.result().code == 201, batch.result()
+    until(lambda: database.psql("SELECT deadlocks FROM pg_stat_database WHERE datname = 'kube_reports'") == "1", 30,
+          "the server to count the deadlock")
+    assert api.names(POLR, "ns") == ["second", "victim"] and api.names(CPOLR) == ["first"]
+    assert database.psql("SELECT count(*) FROM kube_reports.verify()") == "0"

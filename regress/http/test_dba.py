@@ -200,6 +200,41 @@ def test_unlogged(store):
     store.well()
 
 
+def test_parts_are_dropped(store):
+    """verify() names indexes and triggers that are gone, and the statements that it shows make them again"""
+    gone = "{result_score,change_key}"
+    store.psql("DROP INDEX kube_reports_internal.result_score, kube_reports_internal.change_key;"
+               " DROP TRIGGER dml_ends ON kube_reports.object")
+    store.write()
+    assert store.verify() == ["change", "object", "result"]
+    statements = store.psql("SELECT expected->>'made by' FROM kube_reports.verify()").splitlines()
+    assert len(statements) == 3
+    store.psql("; ".join(statements))
+    assert store.psql(f"SELECT count(*) FROM pg_class WHERE relname = ANY ('{gone}')") == "2"
+    store.well()
+
+
+def test_repacked(store):
+    """A table whose files are swapped with those of a copy, as pg_repack and CLUSTER do it, while the API writes"""
+    store.psql("REINDEX (VERBOSE) SCHEMA CONCURRENTLY kube_reports_internal; REINDEX SCHEMA CONCURRENTLY kube_reports")
+    store.well()
+
+
+def test_event_triggers(store):
+    """A DBA's triggers of DDL see the few statements of upkeep, and a trigger that refuses them is named"""
+    store.psql("CREATE FUNCTION public.refuse_ddl() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN"
+               " RAISE EXCEPTION 'no DDL today' USING ERRCODE = '42501'; END $$;"
+               " CREATE EVENT TRIGGER refuse_ddl ON ddl_command_start EXECUTE FUNCTION public.refuse_ddl()", "postgres")
+    try:
+        # A month that has no partition yet.
+        refused = store.psql("SELECT kube_reports.make_history('2031-01-01')", check=False)
+        assert "no DDL today" in refused.err
+        store.well()
+    finally:
+        store.psql("DROP EVENT TRIGGER refuse_ddl; DROP FUNCTION public.refuse_ddl()", "postgres")
+    store.well()
+
+
 def test_truncate(store):
     """Refused where clients or counts would not learn of it"""
     for table in ("kube_reports.object", "kube_reports.cluster", "kube_reports.resource_type",

@@ -30,8 +30,8 @@ BEGIN
 			USING ERRCODE = 'undefined_object', HINT = kube_reports_internal.type_hint(type);
 	END IF;
 	PERFORM kube_reports_internal.lock_store();
-	-- In the SQL variant, proxies read from the registry in which types summaries are filled in: a new generation makes
-	-- them read it again.
+	-- Proxies of the SQL variant, and writers that wait for the lock, have to know in which types summaries are filled
+	-- in: a new generation tells them.
 	UPDATE kube_reports_internal.store s SET generation = s.generation + 1
 		WHERE filled <> EXISTS (SELECT FROM kube_reports_internal.summary_type k WHERE k.resource_type = stored);
 	IF NOT filled THEN
@@ -169,6 +169,11 @@ BEGIN
 	EXCEPTION WHEN SQLSTATE 'KR000' THEN
 		NULL;
 	END;
+	IF NOT dry_run AND before IS DISTINCT FROM stored THEN
+		-- A writer that waits for the lock has decided whether to queue its change by the options before.
+		PERFORM kube_reports_internal.lock_store();
+		UPDATE kube_reports_internal.store SET generation = generation + 1;
+	END IF;
 	IF dry_run THEN
 		RAISE NOTICE '% policy reports that Kyverno manages would be deleted: they are of another setting', former;
 	ELSIF former > 0 THEN

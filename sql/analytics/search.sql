@@ -313,6 +313,7 @@ AS $$
 #variable_conflict use_column
 DECLARE
 	max_unseen CONSTANT integer := 2000;
+	max_equals CONSTANT integer := 500;
 	asked		jsonb := kube_reports_internal.checked_filter(filter,
 		ARRAY['cluster', 'cluster_labels', 'namespace', 'source'],
 		'the filter of vulnerabilities has',
@@ -335,6 +336,7 @@ DECLARE
 		GROUP BY r.criterion, r.cluster_id, r.namespace HAVING sum(r.count) > 0';
 	place		record;
 	unseen		integer := 0;
+	equals		integer := 0;
 	rest		double precision;
 	worst_sources text[] := '{}';
 	worst_policies text[] := '{}';
@@ -346,7 +348,8 @@ DECLARE
 BEGIN
 	PERFORM kube_reports_internal.check_rows(max_rows);
 	-- From the highest score down, one index lookup for each score and criterion, until the loop has enough pairs.
-	-- Ties with the last pair are included: the numbers of their results decide.
+	-- Equals of the last one are included, because the numbers of their results decide; but not without a limit: where a scanner
+	-- gives one score to all, the function would count them all.
 	FOR place IN EXECUTE
 		'WITH RECURSIVE scored AS (
 			(SELECT nullif(r.score, 0) AS score, r.criterion FROM kube_reports_internal.result r
@@ -372,9 +375,15 @@ BEGIN
 			EXIT WHEN found >= max_rows;
 		END IF;
 		IF place.seen THEN
+			equals := CASE WHEN place.score = worst_scores[cardinality(worst_scores)] THEN equals + 1 ELSE 1 END;
 			worst_sources := worst_sources || place.source;
 			worst_policies := worst_policies || place.policy;
 			worst_scores := worst_scores || place.score;
+			IF equals % max_equals = 0 THEN
+				SELECT count(*) INTO found FROM (SELECT DISTINCT w.source, w.policy
+					FROM unnest(worst_sources, worst_policies) w(source, policy)) w;
+				EXIT WHEN found >= max_rows;
+			END IF;
 		ELSE
 			unseen := unseen + 1;
 			IF unseen > max_unseen THEN
@@ -387,13 +396,15 @@ BEGIN
 	IF rest IS NOT NULL THEN
 		EXECUTE 'SELECT $3 || array_agg(v.source), $4 || array_agg(v.policy), $5 || array_agg(v.score)
 			FROM (SELECT k.source, k.policy, max(r.score) AS score
-				FROM (SELECT r.criterion, max(r.score) AS score FROM kube_reports_internal.result r
+				FROM (SELECT r.criterion, max(r.score) AS score, count(*) AS results
+						FROM kube_reports_internal.result r
 						WHERE r.score > 0 AND r.score <= $6 AND ' || conditions || ' GROUP BY r.criterion) r
 					JOIN kube_reports_internal.criterion k ON k.id = r.criterion
 				WHERE k.policy ~ ''^(CVE|GHSA)-'' AND ($7 IS NULL OR k.source = ANY ($7))
-				GROUP BY k.source, k.policy ORDER BY score DESC FETCH FIRST $2 ROWS WITH TIES) v'
-			INTO worst_sources, worst_policies, worst_scores USING wanted, max_rows, worst_sources, worst_policies,
-				worst_scores, rest, sources;
+				GROUP BY k.source, k.policy
+				ORDER BY score DESC, sum(r.results) DESC, k.policy, k.source LIMIT $2) v'
+			INTO worst_sources, worst_policies, worst_scores USING wanted, max_rows + max_equals, worst_sources,
+				worst_policies, worst_scores, rest, sources;
 	END IF;
 	SELECT count(*) INTO found FROM (SELECT DISTINCT w.source, w.policy
 		FROM unnest(worst_sources, worst_policies) w(source, policy)) w;
@@ -459,8 +470,10 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION kube_reports.worst_vulnerabilities(integer, jsonb)
 	IS 'the vulnerabilities (policies named CVE-... or GHSA-...) with the highest scores among failing results; those '
-		'without a score are ordered by severity. failing: the number of failing results; places: the number of '
-		'namespaces; filter: members cluster, cluster_labels, namespace, source. Raises 22023 for a wrong filter';
+		'without a score are ordered by severity. Of those with the same score the ones with the most failing results '
+		'come first; of more than 500 with it, 500 are compared. failing: the number of failing results; places: the '
+		'number of namespaces; filter: members cluster, cluster_labels, namespace, source. Raises 22023 for a wrong '
+		'filter';
 
 ---- top values of a dimension ----
 

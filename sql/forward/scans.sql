@@ -197,6 +197,7 @@ BEGIN
 		kube_reports_internal.this_caller());
 	PERFORM kube_reports_internal.lock_store_shared();
 	PERFORM kube_reports_internal.lock_lane(target.lane);
+	PERFORM kube_reports_internal.require_generation(target.generation);
 	newest := kube_reports_internal.lane_version(target.lane);
 	written_at := kube_reports_internal.lane_time(target.lane);
 	PERFORM kube_reports_internal.begin_own_write();

@@ -140,10 +140,23 @@ AS $$
 		FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
 		WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)
 			AND c.relkind = 'r' AND NOT i.indisvalid
+	UNION ALL
+	SELECT split_part(p.relation, '.', 2), jsonb_build_object(p.kind, p.name, 'made by', p.statement),
+			jsonb_build_object(p.kind, NULL)
+		FROM kube_reports_internal.made_parts() p
+		WHERE NOT EXISTS (SELECT FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+				WHERE p.kind = 'index' AND i.indrelid = to_regclass(p.relation) AND c.relname = p.name)
+			AND NOT EXISTS (SELECT FROM pg_trigger t
+				WHERE p.kind = 'trigger' AND t.tgrelid = to_regclass(p.relation) AND t.tgname = p.name)
+	UNION ALL
+	SELECT c.relname, '{"primary key": true}', '{"primary key": false}' FROM pg_class c
+		WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)
+			AND c.relkind = 'r' AND c.relpersistence = 'p' AND c.relreplident <> 'f'
+			AND NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary)
 $$;
 COMMENT ON FUNCTION kube_reports_internal.wrong_tables()
-	IS 'tables that lack rows which every store has, tables whose rows a crash of the server would delete, and tables '
-		'with disabled triggers or invalid indexes';
+	IS 'tables that lack rows which every store has, tables whose rows a crash of the server would delete, tables with '
+		'disabled triggers or invalid indexes, and tables without an index, a trigger or a primary key that they had';
 
 CREATE FUNCTION kube_reports.verify()
 	RETURNS TABLE (what text, cluster_id integer, namespace text, name text, expected jsonb, found jsonb)
@@ -330,4 +343,5 @@ COMMENT ON FUNCTION kube_reports.verify()
 		'set_summaries() with results: a row for each difference, none when all is well. what: the table that is '
 		'wrong. It takes as long as reading everything; rebuild() corrects the differences. It also names tables '
 		'without the rows that every store has, which rebuild() makes, and those that are UNLOGGED or have disabled '
-		'triggers or invalid indexes, which ALTER TABLE or REINDEX correct';
+		'triggers or invalid indexes, which ALTER TABLE or REINDEX correct; where an index or a trigger was dropped, '
+		'expected has the statement that makes it';

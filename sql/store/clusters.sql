@@ -53,6 +53,8 @@ BEGIN
 	PERFORM kube_reports_internal.begin_own_write();
 	UPDATE kube_reports.cluster c SET removing = true WHERE c.id = leaving.id;
 	PERFORM set_config('kube_reports_internal.api_write', '', true);
+	-- Writers that wait for the lock see by it that the cluster is no longer theirs.
+	UPDATE kube_reports_internal.store SET generation = generation + 1;
 	RETURN leaving.id;
 END
 $$;

@@ -20,15 +20,15 @@ CREATE FUNCTION kube_reports_internal.import_target(cluster uuid, "group" text, 
 			OUT namespaced boolean,
 		OUT definition_id bigint, OUT definition kube_reports.report, OUT mapping_id bigint,
 			OUT mapping kube_reports.report,
-		OUT fill_summary boolean, OUT aggregated boolean)
+		OUT fill_summary boolean, OUT aggregated boolean, OUT generation bigint)
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
 	SELECT r.lane, r.cluster_id, r.type_id, r.namespaced, r.definition_id, r.definition, r.mapping_id, r.mapping,
-		r.fill_summary, r.aggregated
+		r.fill_summary, r.aggregated, r.generation
 		INTO lane, cluster_id, type_id, namespaced, definition_id, definition, mapping_id, mapping, fill_summary,
-			aggregated
+			aggregated, generation
 		FROM kube_reports_internal.resolve(cluster, "group", version, resource, caller) r;
 	IF NOT FOUND THEN
 		RAISE EXCEPTION '% of %/% are not served for cluster %', resource, "group", version, cluster
@@ -39,6 +39,21 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.import_target(uuid, text, text, text, kube_reports_internal.caller)
 	IS 'the cluster, type and lane of imported objects. Raises 42704 if the type is not served, or the caller may not '
 		'serve the cluster';
+
+CREATE FUNCTION kube_reports_internal.require_generation(generation bigint) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF (SELECT s.generation FROM kube_reports_internal.store s) IS DISTINCT FROM require_generation.generation THEN
+		RAISE EXCEPTION 'the registry has changed meanwhile'
+			USING ERRCODE = 'serialization_failure', HINT = 'Repeat the transaction.';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.require_generation(bigint)
+	IS 'for a function that was resolved before it got the lock of the store: raises 40001 unless the registry is '
+		'still of that generation; see resolve()';
 
 CREATE TYPE kube_reports_internal.importing AS (
 	namespace	text,
@@ -265,6 +280,7 @@ BEGIN
 
 	PERFORM kube_reports_internal.lock_store_shared();
 	PERFORM kube_reports_internal.lock_lane(target.lane);
+	PERFORM kube_reports_internal.require_generation(target.generation);
 	PERFORM kube_reports_internal.require_unheld(target.lane);
 	newest := kube_reports_internal.lane_version(target.lane);
 	written_at := kube_reports_internal.lane_time(target.lane);
@@ -359,6 +375,7 @@ BEGIN
 	END IF;
 	PERFORM kube_reports_internal.lock_store_shared();
 	PERFORM kube_reports_internal.lock_lane(target.lane);
+	PERFORM kube_reports_internal.require_generation(target.generation);
 	newest := kube_reports_internal.lane_version(target.lane);
 	written_at := kube_reports_internal.lane_time(target.lane);
 	PERFORM kube_reports_internal.begin_own_write();

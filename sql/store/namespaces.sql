@@ -210,10 +210,10 @@ BEGIN
 					FROM kube_reports_internal.namespace_objects(served, sweep_piece.name, born_before, 500) o
 					WHERE o.resource_type = target) s
 			WHERE s.before < 4000000;
-		-- An object that another writer has changed since is in the next piece.
+		-- An object that another writer has changed since is in the next piece, and everything if the registry changes.
 		PERFORM kube_reports_internal.commit_durably(),
 			kube_reports_internal.commit_decided(served_type.cluster_id, served_type.type_id, served_type.lane,
-				served_type.floor, served_type.mapping_id, served_type.mapping, served_type.fill_summary,
+				served_type.generation, served_type.mapping_id, served_type.mapping, served_type.fill_summary,
 				served_type.aggregated, true, NULL, outcomes,
 				array_fill(served_type.definition_id, ARRAY[cardinality(outcomes)]), bases, NULL, NULL);
 		RETURN;

@@ -208,6 +208,7 @@ BEGIN
 		SET mapping_id = nextval('kube_reports_internal.definition_id_seq'), mapping = checked,
 			results = set_results_mapping.results
 		WHERE t.id = stored.id;
+	UPDATE kube_reports_internal.store SET generation = generation + 1;
 	PERFORM kube_reports_internal.remake_results(stored.id);
 END
 $$;

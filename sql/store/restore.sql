@@ -102,7 +102,7 @@ BEGIN
 	LOOP
 		EXECUTE format('ALTER TABLE %s DROP CONSTRAINT %I', present.child, present.name);
 	END LOOP;
-	UPDATE kube_reports_internal.store SET restore_pending = true;
+	UPDATE kube_reports_internal.store SET restore_pending = true, generation = generation + 1;
 END
 $$;
 COMMENT ON FUNCTION kube_reports.begin_restore()

@@ -226,7 +226,8 @@ LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	UPDATE kube_reports_internal.store SET restore_pending = true WHERE NOT restore_pending;
+	UPDATE kube_reports_internal.store SET restore_pending = true, generation = generation + 1
+		WHERE NOT restore_pending;
 	RETURN NULL;
 END
 $$;
@@ -241,7 +242,8 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
 	IF kube_reports_internal.loads_dump() AND NOT EXISTS (SELECT FROM kube_reports_internal.lane) THEN
-		UPDATE kube_reports_internal.store SET restore_pending = true WHERE NOT restore_pending;
+		UPDATE kube_reports_internal.store SET restore_pending = true, generation = generation + 1
+			WHERE NOT restore_pending;
 	ELSIF NOT kube_reports_internal.is_restoring() THEN
 		PERFORM kube_reports_internal.lock_store();
 		PERFORM kube_reports_internal.make_lanes();

@@ -23,7 +23,8 @@ CREATE FUNCTION kube_reports_internal.resolve(cluster uuid, "group" text, versio
 	caller kube_reports_internal.caller,
 		OUT cluster_id integer, OUT type_id integer, OUT namespaced boolean, OUT lane integer,
 		OUT floor bigint, OUT lost int8multirange, OUT definition_id bigint, OUT definition kube_reports.report,
-		OUT mapping_id bigint, OUT mapping kube_reports.report, OUT fill_summary boolean, OUT aggregated boolean)
+		OUT mapping_id bigint, OUT mapping kube_reports.report, OUT fill_summary boolean, OUT aggregated boolean,
+		OUT generation bigint)
 	RETURNS SETOF record
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -32,7 +33,8 @@ BEGIN ATOMIC
 		EXISTS (SELECT FROM kube_reports_internal.summary_type s WHERE s.resource_type = t.id),
 		EXISTS (SELECT FROM kube_reports_internal.aggregation a WHERE a.cluster_id = c.id
 			AND (t."group" = 'reports.kyverno.io' AND a.policy_reports = 'resource'
-				OR t."group" = 'kyverno.io' AND (a.admission OR a.policy_reports = 'policy')))
+				OR t."group" = 'kyverno.io' AND (a.admission OR a.policy_reports = 'policy'))),
+		s.generation
 	FROM kube_reports.cluster c
 		JOIN kube_reports_internal.lane l ON l.cluster_id = c.id
 		JOIN kube_reports.resource_type t ON t.id = l.resource_type
@@ -46,7 +48,8 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION kube_reports_internal.resolve(uuid, text, text, text, kube_reports_internal.caller)
 	IS 'resolves a request''s cluster, group, version and resource; mapping null: the type has no current results; '
-		'fill_summary: see set_summaries(); aggregated: see queue_aggregation()';
+		'fill_summary: see set_summaries(); aggregated: see queue_aggregation(); generation: of the registry, which '
+		'commit_decided() compares';
 
 CREATE TYPE kube_reports_internal.admitted AS (
 	action		"char",
@@ -76,11 +79,13 @@ COMMENT ON FUNCTION kube_reports_internal.costly_bytes()
 -- The second half of every write.  The engine has decided before: in the backend (then requests and bodies are given)
 -- or in the proxy (then they are null).  All decisions are made before the lane is locked, on the state at that time.
 -- All other writers of the lane wait for the lock, so this function checks only whether the state is still the same.
--- A request whose object has changed is decided again, here or by the proxy.  The callers' settings apply.
-CREATE FUNCTION kube_reports_internal.commit_decided(cluster_id integer, type_id integer, lane integer, floor bigint,
-	mapping_id bigint, mapping kube_reports.report, fill_summary boolean, aggregated boolean, storing boolean,
-	alone boolean, outcomes kube_reports_internal.admitted[], definitions bigint[], bases bigint[], times timestamptz[],
-	namespace_uids text[], requests text[] DEFAULT NULL, bodies bytea[] DEFAULT NULL, prepared text[] DEFAULT NULL,
+-- A request whose object has changed is decided again, here or by the proxy.  So is the whole batch when the registry
+-- has changed: its definitions, its mapping or its cluster may be gone.  The callers' settings apply.
+CREATE FUNCTION kube_reports_internal.commit_decided(cluster_id integer, type_id integer, lane integer,
+	generation bigint, mapping_id bigint, mapping kube_reports.report, fill_summary boolean, aggregated boolean,
+	storing boolean, alone boolean, outcomes kube_reports_internal.admitted[], definitions bigint[], bases bigint[],
+	times timestamptz[], namespace_uids text[], requests text[] DEFAULT NULL, bodies bytea[] DEFAULT NULL,
+	prepared text[] DEFAULT NULL,
 		OUT codes integer[], OUT retry_afters integer[], OUT warnings text[], OUT replies bytea[],
 		OUT versions bigint[])
 LANGUAGE plpgsql VOLATILE
@@ -94,16 +99,20 @@ DECLARE
 	held		boolean;
 	first_version bigint;
 	recorded	bigint;
+	present		bigint;
 BEGIN
 	-- A batch that stores nothing takes no lock.
 	IF storing THEN
 		PERFORM kube_reports_internal.lock_store_shared();
 		PERFORM kube_reports_internal.lock_lane(commit_decided.lane);
 		-- Separate statements: they see what was written before the lock was granted.
-		SELECT max(c.version), kube_reports_internal.lane_time(commit_decided.lane),
-				(SELECT l.held FROM kube_reports_internal.lane l WHERE l.id = commit_decided.lane)
-			INTO newest, written_at, held
-			FROM kube_reports_internal.change c WHERE c.lane = commit_decided.lane;
+		SELECT greatest(l.floor, (SELECT max(c.version) FROM kube_reports_internal.change c WHERE c.lane = l.id)),
+				kube_reports_internal.lane_time(l.id), l.held, (SELECT s.generation FROM kube_reports_internal.store s)
+			INTO newest, written_at, held, present
+			FROM kube_reports_internal.lane l WHERE l.id = commit_decided.lane;
+		IF present IS DISTINCT FROM commit_decided.generation THEN
+			RETURN;
+		END IF;
 		IF held THEN
 			PERFORM kube_reports_internal.require_unheld(commit_decided.lane);
 		END IF;
@@ -208,8 +217,12 @@ BEGIN
 		FROM numbered n;
 
 	PERFORM set_config('kube_reports_internal.api_write', '', true);
+	-- Without the store's lock, definitions may be gone since the decision.  Nothing was stored.
+	IF cardinality(codes) IS DISTINCT FROM cardinality(outcomes) THEN
+		codes := NULL;
+		RETURN;
+	END IF;
 	-- Catches a sequence that was cached, restarted or restored: a version must never go back.
-	newest := greatest(newest, commit_decided.floor);
 	IF first_version <= newest THEN
 		RAISE EXCEPTION 'version % is not above % in lane %', first_version, newest, commit_decided.lane
 			USING ERRCODE = 'data_corrupted', HINT = 'Call kube_reports.new_incarnation().';
@@ -234,7 +247,8 @@ COMMENT ON FUNCTION kube_reports_internal.commit_decided(integer, integer, integ
 	text[], bytea[], text[])
 	IS 'stores and logs the outcomes, under the lane''s lock. bases: the version on which each was decided (null: '
 		'there was no object). storing: at least one outcome stores something. Without requests and bodies no request '
-		'is decided again: code -2 if the object has another version by now. prepared: see result_difference()';
+		'is decided again: code -2 if the object has another version by now. prepared: see result_difference(). codes '
+		'null: nothing was stored, because the registry is no longer of that generation';
 
 -- A session makes its plans once, perhaps while the tables are empty.  With these settings the plans stay good when the
 -- tables are large.
@@ -325,8 +339,20 @@ BEGIN
 	END IF;
 
 	SELECT * INTO done FROM kube_reports_internal.commit_decided(target.cluster_id, target.type_id, target.lane,
-		target.floor, target.mapping_id, target.mapping, target.fill_summary, target.aggregated, storing, alone,
+		target.generation, target.mapping_id, target.mapping, target.fill_summary, target.aggregated, storing, alone,
 		outcomes, definitions, bases, times, namespace_uids, requests, bodies);
+	-- The registry has changed since the batch was resolved.  The store's lock keeps it unchanged now: decide again.
+	IF done.codes IS NULL THEN
+		PERFORM kube_reports_internal.lock_store_shared();
+		SELECT * INTO again FROM kube_reports_internal.write_batch(cluster, requests, bodies, attempts, alone, caller);
+		codes := again.codes;
+		content_types := again.content_types;
+		retry_afters := again.retry_afters;
+		warnings := again.warnings;
+		replies := again.replies;
+		versions := again.versions;
+		RETURN;
+	END IF;
 	codes := done.codes;
 	content_types := array_fill('application/json'::text, ARRAY[cardinality(codes)]);
 	retry_afters := done.retry_afters;
@@ -481,7 +507,7 @@ BEGIN
 			unnest(commit_batch.bodies), unnest(bases), unnest(actors))
 				WITH ORDINALITY i(action, namespace, name, uid, metadata, body, base, actor, position);
 	SELECT * INTO done FROM kube_reports_internal.commit_decided(target.cluster_id, target.type_id, target.lane,
-		target.floor, target.mapping_id, target.mapping, target.fill_summary, target.aggregated, true, alone,
+		target.generation, target.mapping_id, target.mapping, target.fill_summary, target.aggregated, true, alone,
 		outcomes, definitions, versions, ARRAY(SELECT nullif(t.at, '')::timestamptz
 			FROM unnest(times) WITH ORDINALITY t(at, position) ORDER BY t.position), namespace_uids,
 		prepared => commit_batch.prepared);

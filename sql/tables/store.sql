@@ -257,7 +257,9 @@ COMMENT ON TABLE kube_reports_internal.store
 	IS 'one row: the state of this copy of the store; no part of a dump of the extension';
 COMMENT ON COLUMN kube_reports_internal.store.version
 	IS 'the version of the extension that the rows are those of; see after_update()';
-COMMENT ON COLUMN kube_reports_internal.store.generation IS 'counts changes of the registry';
+COMMENT ON COLUMN kube_reports_internal.store.generation
+	IS 'counts changes of the registry, of options and of clusters that decisions about writes depend on; see '
+		'resolve()';
 COMMENT ON COLUMN kube_reports_internal.store.identity
 	IS 'distinguishes lanes that this store made from lanes of a dump';
 COMMENT ON COLUMN kube_reports_internal.store.restore_pending
