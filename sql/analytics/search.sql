@@ -348,8 +348,8 @@ DECLARE
 BEGIN
 	PERFORM kube_reports_internal.check_rows(max_rows);
 	-- From the highest score down, one index lookup for each score and criterion, until the loop has enough pairs.
-	-- Equals of the last one are included, because the numbers of their results decide; but not without a limit: where a scanner
-	-- gives one score to all, the function would count them all.
+	-- Equals of the last one are included, because the numbers of their results decide; but not without a limit: where
+	-- a scanner gives one score to all, the function would count them all.
 	FOR place IN EXECUTE
 		'WITH RECURSIVE scored AS (
 			(SELECT nullif(r.score, 0) AS score, r.criterion FROM kube_reports_internal.result r
