@@ -214,8 +214,8 @@ def test_parts_are_dropped(store):
     store.well()
 
 
-def test_repacked(store):
-    """A table whose files are swapped with those of a copy, as pg_repack and CLUSTER do it, while the API writes"""
+def test_reindexed(store):
+    """REINDEX CONCURRENTLY of all indexes, which swaps each with a new one, while the API writes"""
     store.psql("REINDEX (VERBOSE) SCHEMA CONCURRENTLY kube_reports_internal; REINDEX SCHEMA CONCURRENTLY kube_reports")
     store.well()
 

@@ -369,7 +369,7 @@ BEGIN
 			SELECT * INTO again FROM kube_reports_internal.write_batch(cluster,
 				ARRAY(SELECT requests[t.position] FROM unnest(taken) WITH ORDINALITY t(position, n) ORDER BY t.n),
 				ARRAY(SELECT bodies[t.position] FROM unnest(taken) WITH ORDINALITY t(position, n) ORDER BY t.n),
-					attempts - 1, alone);
+					attempts - 1, alone, caller);
 			FOR n IN 1 .. cardinality(taken) LOOP
 				codes[taken[n]] := again.codes[n];
 				content_types[taken[n]] := again.content_types[n];
