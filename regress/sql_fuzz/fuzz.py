@@ -65,6 +65,8 @@ IMPROPER = {
 EXCEPTIONS = [
     ("21000", "cannot affect row a second time",
      "a function that only others of the extension call, with arrays that they made distinct"),
+    ("40001", "the registry has changed meanwhile",
+     "require_generation() of a generation that is not the present one: the transaction can be repeated"),
     ("42601", "zero-length delimited identifier",
      "the owner's functions that only others of the extension call, which have looked up the role"),
     ("XX001", "definition of a resource type is damaged",
