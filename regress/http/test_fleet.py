@@ -183,6 +183,8 @@ def test_wrong_questions(granted):
             ("score?from=0001-01-01&to=9999-12-31", 400, "is too long"),
             ("score?from=-infinity&to=infinity", 400, "is no day"), ("score?to=-infinity", 400, "is no day"),
             ("scores?from=infinity", 400, "is no day"), ("score?to=4714-11-24+BC", 400, "is no day"),
+            ("score?from=01.10.2026", 400, 'is no day: \\"01.10.2026\\"'), ("scores?to=2026-02-30", 400, "is no day"),
+            ("scores?to=0000-01-01", 400, "is no day"),
             (f"drift?a={EU}", 400, 'member \\"b\\" of the filter names no cluster'),
             (f"drift?a={EU}&b=hidden", 400, "names no cluster"), ("clusters?after=1-0", 400, "for events only"),
             ("clusters?format=xml", 400, "none of"), ("events?format=json", 400, "neither"),

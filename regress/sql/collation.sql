@@ -51,6 +51,28 @@ $$;
 RESET enable_seqscan;
 RESET enable_indexscan;
 RESET enable_indexonlyscan;
+-- Policy Reporter's searches and names of APIs do not depend on the locale either.
+SELECT kube_reports.create_report(:'one', '{"apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport",
+	"metadata": {"name": "b", "namespace": "ns"}, "scope": {"apiVersion": "networking.k8s.io/v1", "kind": "Ingress",
+		"name": "web", "namespace": "ns"}, "results": [{"policy": "tls", "result": "skip", "severity": "critical"}]}'
+	) IS NOT NULL AS created;
+SELECT f.filter, a.answer, coalesce(d.document->'count', to_jsonb(jsonb_array_length(d.document))) AS found
+	FROM kube_reports.cluster c CROSS JOIN unnest(ARRAY['{"search": ["Ingress"]}', '{"search": ["ingress"]}',
+		'{"search": ["CRITICAL"]}', '{"search": ["SKIP"]}', '{"apis": ["ingresses.networking.k8s.io/v1"]}'
+		]::jsonb[]) WITH ORDINALITY f(filter, place)
+	CROSS JOIN unnest(ARRAY['namespace-results', 'namespace-resources', 'policies']) a(answer)
+	CROSS JOIN kube_reports_internal.reporter_piece(jsonb_build_object('answer', a.answer, 'filter', f.filter),
+		c.id, NULL) p
+	CROSS JOIN LATERAL (SELECT convert_from(p.body, 'UTF8')::jsonb AS document) d
+	WHERE c.uid = :'one' ORDER BY f.place, a.answer COLLATE "C";
+-- A sender cannot take the name of another cluster in other letters.
+BEGIN;
+SELECT kube_reports.register_cluster('00000000-0000-0000-0000-000000000002') IS NOT NULL AS known;
+UPDATE kube_reports.cluster SET name = 'INFRA' WHERE uid = :'one';
+SELECT kube_reports_internal.merge_metadata(c.id, '{"clusterName": "infra"}') IS NOT NULL AS merged
+	FROM kube_reports.cluster c WHERE c.uid <> :'one';
+SELECT name, extra_metadata FROM kube_reports.cluster ORDER BY uid;
+ROLLBACK;
 -- Names of types are ASCII, too.
 \set VERBOSITY default
 \set SHOW_CONTEXT never

@@ -42,26 +42,21 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION kube_reports_internal.fleet_columns(text) IS 'the members of a line of an answer about a fleet';
 
+-- PostgreSQL reads more forms of days, and 01.10.2026 as the first of October or the tenth of January, by a setting.
 CREATE FUNCTION kube_reports_internal.fleet_day(filter jsonb, member text, otherwise date) RETURNS date
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
-SET datestyle = 'ISO, MDY'
 AS $$
 DECLARE
-	day			date;
+	given CONSTANT text := filter->>member;
 BEGIN
-	BEGIN
-		day := coalesce((filter->>member)::date, otherwise);
-	EXCEPTION WHEN data_exception THEN
-		RAISE EXCEPTION 'member "%" of the filter is no day: %', member, SQLERRM
-			USING ERRCODE = 'invalid_parameter_value', HINT = 'Days are such as 2026-01-31.';
-	END;
-	-- Of these days, differences and the 30 days before are days and numbers, too.
-	IF filter->>member IS NOT NULL AND day NOT BETWEEN '0001-01-01' AND '9999-12-31' THEN
-		RAISE EXCEPTION 'member "%" of the filter is no day of the years 1 to 9999', member
-			USING ERRCODE = 'invalid_parameter_value', HINT = 'Days are such as 2026-01-31.';
+	IF given !~ '^[0-9]{4}-[0-9]{2}-[0-9]{2}$' THEN
+		RAISE invalid_datetime_format;
 	END IF;
-	RETURN day;
+	RETURN coalesce(given::date, otherwise);
+EXCEPTION WHEN data_exception THEN
+	RAISE EXCEPTION 'member "%" of the filter is no day: "%"', member, given
+		USING ERRCODE = 'invalid_parameter_value', HINT = 'Days are such as 2026-01-31.';
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.fleet_day(jsonb, text, date)

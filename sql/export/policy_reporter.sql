@@ -86,7 +86,7 @@ BEGIN ATOMIC
 	SELECT CASE WHEN k.word = '' THEN '' WHEN k.word ~ '(x|ch|sh|ss|alias|status|bus)$' THEN k.word || 'es'
 		WHEN k.word ~ '[^aeiou]y$' THEN left(k.word, -1) || 'ies'
 		WHEN k.word ~ 's$' THEN k.word ELSE k.word || 's' END || '.' || api_version
-	FROM (SELECT lower(kind) AS word) k;
+	FROM (SELECT kube_reports_internal.caseless(kind) AS word) k;
 END;
 COMMENT ON FUNCTION kube_reports_internal.reporter_api(text, text)
 	IS 'what Policy Reporter calls the API of a resource, such as pods.v1 or ingresses.networking.k8s.io/v1';
@@ -187,7 +187,7 @@ BEGIN
 			FROM unnest(kube_reports_internal.reporter_strings(answer, parameters, 'exclude')) e WHERE e LIKE '%:%';
 	END IF;
 	IF search <> '' THEN
-		wanted.word := lower(search);
+		wanted.word := kube_reports_internal.caseless(search);
 		wanted.search := '%' || regexp_replace(kube_reports_internal.caseless(search), '([\\%_])', '\\\1', 'g') || '%';
 	END IF;
 	IF answer LIKE 'resource%' THEN
@@ -381,7 +381,7 @@ BEGIN ATOMIC
 			max(array_position(kube_reports_internal.severity_words(), c.severity)) AS severity
 		FROM kube_reports_internal.reporter_counts(wanted) c
 		WHERE (wanted).search IS NULL OR kube_reports_internal.caseless(c.policy) LIKE (wanted).search
-			OR c.severity LIKE (wanted).search OR lower(c.kind) = (wanted).word
+			OR c.severity LIKE (wanted).search OR kube_reports_internal.caseless(c.kind) = (wanted).word
 		GROUP BY c.source, c.category, c.policy, c.status) p
 	GROUP BY p.source, p.category, p.policy;
 END;

@@ -148,13 +148,14 @@ BEGIN
 			OR kube_reports_internal.caseless(k.rule) LIKE wanted.search OR k.severity = wanted.word);
 	subjects := ARRAY(SELECT s.id FROM kube_reports_internal.subject s
 		WHERE s.cluster_id = wanted.cluster_id AND (kube_reports_internal.caseless(s.name) LIKE wanted.search
-			OR lower(s.kind) = wanted.word) LIMIT max_ids + 1);
+			OR kube_reports_internal.caseless(s.kind) = wanted.word) LIMIT max_ids + 1);
 	namespaces := ARRAY(SELECT DISTINCT r.namespace FROM kube_reports_internal.reporter_cells(wanted) r
 		WHERE kube_reports_internal.caseless(r.namespace) LIKE wanted.search);
 	condition := ' AND (' || concat_ws(' OR ',
 		CASE WHEN cardinality(criteria) > 0 THEN 'r.criterion = ANY ($4)' END,
 		CASE WHEN cardinality(subjects) > max_ids
-			THEN 'kube_reports_internal.caseless(s.name) LIKE ($1).search OR lower(s.kind) = ($1).word'
+			THEN 'kube_reports_internal.caseless(s.name) LIKE ($1).search'
+				' OR kube_reports_internal.caseless(s.kind) = ($1).word'
 			ELSE 'r.subject = ANY ($5)' END,
 		CASE WHEN cardinality(namespaces) > 0 THEN 'r.namespace = ANY ($6)' END,
 		CASE WHEN wanted.word = ANY (kube_reports_internal.status_words())
@@ -229,7 +230,7 @@ DECLARE
 	ordering	text := kube_reports_internal.reporter_order(parameters, known,
 		'{resource_namespace,resource_name,resource_uid}');
 	searching	text := CASE WHEN wanted.search IS NOT NULL THEN ' AND (kube_reports_internal.caseless(s.name)'
-		' LIKE ($1).search OR lower(s.kind) = ($1).word)' ELSE '' END;
+		' LIKE ($1).search OR kube_reports_internal.caseless(s.kind) = ($1).word)' ELSE '' END;
 	statuses	"char"[] := wanted.statuses;
 	severities	text[] := wanted.severities;
 BEGIN

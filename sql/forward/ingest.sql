@@ -59,7 +59,7 @@ DECLARE
 		FROM jsonb_each(CASE jsonb_typeof(metadata) WHEN 'object' THEN metadata ELSE '{}' END) m);
 	-- The name must not be the name of another cluster: pages would show this cluster under that name.
 	free_name	text := (SELECT added->>'clusterName' WHERE NOT EXISTS (SELECT FROM kube_reports.cluster c
-			WHERE lower(c.name) = lower(added->>'clusterName'))
+			WHERE kube_reports_internal.caseless(c.name) = kube_reports_internal.caseless(added->>'clusterName'))
 		AND kube_reports_internal.is_cluster_name(added->>'clusterName', (SELECT c.uid FROM kube_reports.cluster c
 			WHERE c.id = merge_metadata.cluster_id)));
 BEGIN

@@ -214,7 +214,7 @@ BEGIN
 	errors := errors || ARRAY(SELECT kube_reports_internal.sql_field_error('metadata.annotations', to_jsonb(a.key),
 			'it must be a qualified name, and its value a string')
 		FROM jsonb_each(kube_reports_internal.sql_object(metadata->'annotations')) a
-		WHERE NOT kube_reports_internal.sql_label_key(lower(a.key)) OR jsonb_typeof(a.value) <> 'string'
+		WHERE NOT kube_reports_internal.sql_label_key(lower(a.key COLLATE "C")) OR jsonb_typeof(a.value) <> 'string'
 		ORDER BY a.key COLLATE "C");
 	IF (SELECT sum(octet_length(a.key) + octet_length(a.value)) > 262144
 			FROM jsonb_each_text(kube_reports_internal.sql_object(metadata->'annotations')) a) THEN
