@@ -366,6 +366,7 @@ def test_selector_of_namespaces(reporter, module_apiserver):
         module_apiserver.trouble("/api/v1/namespaces[?]labelSelector", code=403)
         assert ask({"team": "a"}).code == 503
     finally:
+        module_apiserver.calm()
         delegation.end()
     assert reporter.api.post(path, {"team": "a"}).code == 501
 
