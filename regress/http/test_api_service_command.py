@@ -519,7 +519,7 @@ def test_no_kube_apiserver(stack, tmp_path):
     binary = f"{stack.database.directory}/dest/usr/bin/kube-reports-proxy"
     done = run([binary, "apiservice", "status"], check=False)
     assert done.code == 1 and "--kubeconfig" in done.err
-    assert done.err.startswith("error: kube-apiserver cannot be reached: this is no pod")
+    assert done.err.startswith("error: kube-apiserver cannot be reached: this process does not run in a pod")
     (tmp_path / "config").write_text("{}")
     done = run([binary, "apiservice", "status", f"--kubeconfig={tmp_path}/config"], check=False)
     assert done.code == 1 and "no current context" in done.err

@@ -42,7 +42,7 @@ def test_failures(kubeconfig, apiserver, tmp_path):
     done = cluster_id(f"--kubeconfig={kubeconfig}", f"--output={output}")
     assert (done.returncode, done.stdout) == (1, "") and f"{output}: No such file or directory" in done.stderr
     done = cluster_id()
-    assert (done.returncode, done.stdout) == (1, "") and "this is no pod" in done.stderr
+    assert (done.returncode, done.stdout) == (1, "") and "this process does not run in a pod" in done.stderr
     apiserver.delete_namespace("kube-system")
     done = cluster_id(f"--kubeconfig={kubeconfig}")
     assert (done.returncode, done.stdout) == (1, "") and "the namespace kube-system cannot be read" in done.stderr

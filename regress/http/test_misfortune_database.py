@@ -123,7 +123,8 @@ def test_a_client_that_goes(own_stack, ns):
         CREATE FUNCTION kube_reports_internal.api_list(cluster uuid, request text, cursor text,
             OUT code integer, OUT content_type text,
             OUT retry_after integer, OUT warnings text[], OUT body bytea, OUT next_cursor text, OUT envelope text,
-            OUT version bigint, OUT metadata kube_reports.report, OUT document bytea) RETURNS SETOF record
+            OUT version bigint, OUT metadata kube_reports.report,
+            OUT document kube_reports_internal.stored_document) RETURNS SETOF record
         LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
         BEGIN
             PERFORM pg_sleep(60);

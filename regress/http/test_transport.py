@@ -444,7 +444,8 @@ def test_lists_starve_nobody(own_stack, ns):
         CREATE FUNCTION kube_reports_internal.api_list(cluster uuid, request text, cursor text,
             OUT code integer, OUT content_type text,
             OUT retry_after integer, OUT warnings text[], OUT body bytea, OUT next_cursor text, OUT envelope text,
-            OUT version bigint, OUT metadata kube_reports.report, OUT document bytea) RETURNS SETOF record
+            OUT version bigint, OUT metadata kube_reports.report,
+            OUT document kube_reports_internal.stored_document) RETURNS SETOF record
         LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
         BEGIN
             -- Locks are not waited for so long.

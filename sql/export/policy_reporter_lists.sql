@@ -175,12 +175,12 @@ SET jit = off
 AS $$
 #variable_conflict use_variable
 DECLARE
-	known CONSTANT jsonb := '{"resource_namespace": "r.namespace", "resource_name": "s.name", "resource_uid": "s.uid",
+	known CONSTANT jsonb := E'{"resource_namespace": "r.namespace", "resource_name": "s.name", "resource_uid": "s.uid",
 		"resource_kind": "s.kind", "resource_api_version": "s.api_version", "policy": "k.policy", "rule": "k.rule",
-		"message": "(SELECT d.message COLLATE \"C\" FROM kube_reports_internal.detail d WHERE d.id = r.detail)",
+		"message": "(SELECT d.message COLLATE \\"C\\" FROM kube_reports_internal.detail d WHERE d.id = r.detail)",
 		"result": "kube_reports_internal.status_name(r.status)",
 		"status": "kube_reports_internal.status_name(r.status)",
-		"severity": "nullif(k.severity, ''unknown'') COLLATE \"C\"", "category": "k.category", "source": "k.source"}';
+		"severity": "nullif(k.severity, ''unknown'') COLLATE \\"C\\"", "category": "k.category", "source": "k.source"}';
 	ordering	text := kube_reports_internal.reporter_order(parameters, known,
 		'{resource_namespace,resource_name,resource_uid,policy,rule}');
 	search		record := kube_reports_internal.reporter_search(wanted);

@@ -1,6 +1,14 @@
 -- history.sql
 --	  The partitions of history.
 
+-- Null for a table that is no partition.
+CREATE FUNCTION kube_reports_internal.has_history(at timestamptz) RETURNS boolean
+LANGUAGE sql STABLE
+RETURN pg_partition_root(to_regclass('kube_reports_internal.report_change_'
+	|| to_char(at AT TIME ZONE 'UTC', 'YYYY_MM'))) IS NOT NULL;
+COMMENT ON FUNCTION kube_reports_internal.has_history(timestamptz)
+	IS 'whether there is a partition of history for the month of a time';
+
 CREATE FUNCTION kube_reports.make_history(at timestamptz) RETURNS void
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -17,8 +25,7 @@ BEGIN
 			USING ERRCODE = 'datetime_field_overflow',
 				HINT = 'Give a time between the years 1 and 9999.';
 	END IF;
-	-- Null for a table that is no partition.
-	IF pg_partition_root(to_regclass('kube_reports_internal.' || partition)) IS NOT NULL THEN
+	IF kube_reports_internal.has_history(at) THEN
 		RETURN;
 	END IF;
 	PERFORM pg_advisory_xact_lock(kube_reports_internal.lock_class(), kube_reports_internal.history_lock());

@@ -96,6 +96,13 @@ DECLARE
 	more		boolean;
 BEGIN
 	PERFORM kube_reports_internal.require_read_committed();
+	-- Alone in its transaction: with the lock of history, upkeep must not wait for what other transactions hold, such
+	-- as a row or the table that they analyze, because these may need a month, too.
+	IF NOT kube_reports_internal.has_history(now() + interval '5 days')
+		AND NOT kube_reports_internal.is_restoring() THEN
+		PERFORM kube_reports.make_history(now() + interval '5 days');
+		RETURN true;
+	END IF;
 	IF kube_reports_internal.remake_step() THEN
 		RETURN true;
 	END IF;
@@ -110,7 +117,6 @@ BEGIN
 	END IF;
 	more := kube_reports_internal.analyze_step();
 	more := kube_reports_internal.compact(5000) OR more;
-	PERFORM kube_reports.make_history(now() + interval '5 days');
 	more := kube_reports_internal.expire_step() OR more;
 	more := more OR kube_reports_internal.garbage_due() OR EXISTS (SELECT FROM kube_reports.cluster c WHERE c.removing);
 	-- Fold last: the folding lock is held until the end of this transaction, and cluster deletion waits for it.
