@@ -24,19 +24,23 @@
 #include "identity/identity.h"
 
 /*
- * readyz fails when reads have waited for locks longer than BLOCKED_MS.  While reads wait, the worker probes the
- * database every PROBE_MS.
+ * readyz fails when all reads of a worker have failed for READ_FAULT_MS, because of a lock or a damaged table.
+ * Meanwhile every worker probes the database every PROBE_MS, so that all workers say the same.
  */
 #define PROBE_MS 2000
 #define PROBE_TIMEOUT_MS 5000
-#define BLOCKED_MS 7000
+#define READ_FAULT_MS 7000
 
 static bool shutting_down;
 static LoopTimer probe_timer;
 
-/* Shared by all workers, an element for each: whether the worker has read the registry since its start. */
-static atomic_bool *registry_read;
-static int	own;				/* this worker's index in registry_read */
+/* Shared by all workers, an element for each. */
+static struct
+{
+	atomic_bool has_registry;	/* the worker has read the registry since its start */
+	atomic_bool reads_fail;		/* as pg_read_fault() of the worker says */
+}		   *workers;
+static int	own;				/* this worker's index in workers */
 
 static void probe(void *state);
 
@@ -45,9 +49,9 @@ static void probe(void *state);
 void
 api_init(void)
 {
-	registry_read = mmap(NULL, sizeof(*registry_read) * (size_t) config.workers, PROT_READ | PROT_WRITE,
-						 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (registry_read == MAP_FAILED)
+	workers = mmap(NULL, sizeof(*workers) * (size_t) config.workers, PROT_READ | PROT_WRITE,
+				   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (workers == MAP_FAILED)
 	{
 		perror("kube-reports-proxy: shared memory for the readiness of workers");
 		exit(1);
@@ -57,14 +61,15 @@ api_init(void)
 static void
 note_registry(void)
 {
-	atomic_store(&registry_read[own], true);
+	atomic_store(&workers[own].has_registry, true);
 }
 
 void
 api_start(int worker)
 {
 	own = worker;
-	atomic_store(&registry_read[own], false);
+	atomic_store(&workers[own].has_registry, false);
+	atomic_store(&workers[own].reads_fail, false);
 	registry_on_first_reading(note_registry);
 	offload_start();
 	identity_start();
@@ -78,6 +83,7 @@ bool
 api_ready(const char **why)
 {
 	const char *reason = NULL;
+	uint64_t	since;
 
 	if (!pg_connected(&reason))
 	{
@@ -89,18 +95,16 @@ api_ready(const char **why)
 		*why = "the registry has not been read yet";
 		return false;
 	}
-	if (!feed_database_answers())
-	{
-		*why = "the database does not answer";
+	if (!feed_database_answers(why))
 		return false;
-	}
-	if (pg_blocked_ms() > BLOCKED_MS)
+	reason = pg_read_fault(&since);
+	if (reason != NULL && loop_now() - since > READ_FAULT_MS)
 	{
-		*why = "reads have waited too long for a lock in the database";
+		*why = reason;
 		return false;
 	}
 	for (int i = 0; i < config.workers; i++)
-		if (!atomic_load(&registry_read[i]))
+		if (!atomic_load(&workers[i].has_registry))
 		{
 			*why = "another worker has not read the registry yet";
 			return false;
@@ -115,14 +119,26 @@ probed(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 	loop_timer_start(&probe_timer, PROBE_MS, probe, NULL);
 }
 
+static bool
+reads_fail_anywhere(void)
+{
+	uint64_t	since;
+	bool		fail = false;
+
+	atomic_store(&workers[own].reads_fail, pg_read_fault(&since) != NULL);
+	for (int i = 0; i < config.workers; i++)
+		fail |= atomic_load(&workers[i].reads_fail);
+	return fail;
+}
+
 /*
- * Sends a read.  pg_pipeline.c records its outcome, as it does for every read.  Without this probe, a proxy that is not
- * ready would stay so: it may get no requests, whose reads would show that the locks are free again.
+ * Sends a read.  pg_pipeline.c passes its outcome to pg_fault.c, as that of every read.  Without this probe, a proxy
+ * that is not ready would stay so: it may get no requests, whose reads would show that the fault is mended.
  */
 static void
 probe(void *state)
 {
-	Registry   *registry = pg_blocked_ms() > 0 ? registry_acquire() : NULL;
+	Registry   *registry = reads_fail_anywhere() ? registry_acquire() : NULL;
 	size_t		count = 0;
 	const RegistryType *types = registry != NULL ? registry_types(registry, &count) : NULL;
 

@@ -13,6 +13,7 @@
  */
 #include "api/feed.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -31,6 +32,7 @@
 #define POLL_MS 1000
 #define RETRY_MS 500
 #define CALL_TIMEOUT_MS 5000
+#define FAILED_POLLS 2			/* a single failed poll does not matter */
 #define BOOKMARKS 4				/* number of bookmarks that a feed keeps */
 #define POSTGRES_EPOCH 946684800	/* 2000-01-01 in seconds since 1970 */
 
@@ -73,7 +75,8 @@ struct Feed
 static const FeedEvents *told;
 static Feed *feeds;
 static LoopTimer poll_timer;
-static int	failed_polls = 2;	/* 2, so that feed_database_answers() is false before the first success */
+static int	failed_polls = FAILED_POLLS;	/* feed_database_answers() is false before the first success */
+static char poll_trouble[512] = "the database does not answer"; /* why the last failed poll failed */
 static RingRecord record;
 static bool taking_later;		/* feeds_take() was deferred */
 
@@ -473,7 +476,13 @@ poll_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error
 		pg_result_free(result);
 	}
 	else
+	{
 		failed_polls++;
+		snprintf(poll_trouble, sizeof(poll_trouble), "%s%s%s",
+				 error != NULL ? error->message : "the database does not answer",
+				 error != NULL && error->hint != NULL ? ". " : "",
+				 error != NULL && error->hint != NULL ? error->hint : "");
+	}
 	loop_timer_start(&poll_timer, outcome == PG_OK ? POLL_MS : RETRY_MS, poll_send, NULL);
 }
 
@@ -498,9 +507,12 @@ feed_start(int worker, const FeedEvents *events)
 }
 
 bool
-feed_database_answers(void)
+feed_database_answers(const char **why)
 {
-	return failed_polls < 2;
+	if (failed_polls < FAILED_POLLS)
+		return true;
+	*why = poll_trouble;
+	return false;
 }
 
 /* ---------- followers ---------- */

@@ -56,8 +56,11 @@ typedef struct FeedEvents
 /* Begins to read the records of the feed process, and to poll the database. */
 extern void feed_start(int worker, const FeedEvents *events);
 
-/* Whether the database answers: false before the first poll succeeds, and after two polls in a row failed. */
-extern bool feed_database_answers(void);
+/*
+ * Whether the database answers polls; false before the first success, and when two in a row have failed.  Then *why is
+ * the reason.
+ */
+extern bool feed_database_answers(const char **why);
 
 /* Attach a follower to the feed of a lane, which is made if needed, and detach it. */
 extern void feed_attach(Follower *follower, int lane);

@@ -109,12 +109,22 @@ call_refuse_roomless(PgCall *call)
 	static uint64_t logged_at;
 	uint64_t	now = loop_now();
 
-	pg_call_refuse(call, PG_BUSY);
+	pg_call_refuse(call, PG_BUSY, NULL);
 	metrics_count(COUNTER_ANSWERS_REFUSED, 1);
 	if (logged_at != 0 && now - logged_at < ROOMLESS_LOG_MS)
 		return;
 	logged_at = now;
 	log_line(LOG_ERROR, "answers are refused: too many bytes are held for clients (--max-buffered-answer-bytes)");
+}
+
+/* Refuses a call because no connection of the pool is ready. */
+static void
+pool_refuse(const Pool *pool, PgCall *call)
+{
+	if (pool->refusal != NULL)
+		pg_call_refuse(call, PG_FAILED, pool->refusal);
+	else
+		pg_call_refuse(call, PG_AWAY, NULL);
 }
 
 static bool
@@ -156,9 +166,9 @@ pg_send(PgCall *call, bool urgent, uint64_t timeout_ms, PgDone done, void *state
 	call->deadline = call->queued_at + timeout_ms;
 
 	if (pool->away_since != 0 && call->queued_at - pool->away_since > AWAY_MS)
-		pg_call_refuse(call, PG_AWAY);
+		pool_refuse(pool, call);
 	else if (!urgent && pool->waiting >= (call->exempt ? QUEUE_LIMIT + EXEMPT_LIMIT : QUEUE_LIMIT))
-		pg_call_refuse(call, PG_BUSY);
+		pg_call_refuse(call, PG_BUSY, NULL);
 	else if (call->room > 0 && pool->waiting >= (call->exempt ? 2 * ROOMLESS_LIMIT : ROOMLESS_LIMIT) &&
 			 !answer_room_ask(call->holding.user, call->room, call_is_lasting(call)))
 		call_refuse_roomless(call);
@@ -266,7 +276,10 @@ pool_sweep(Pool *pool)
 		if (now <= call->deadline && !(away && now - call->queued_at > AWAY_MS))
 			continue;
 		calls_remove(pool, call);
-		pg_call_refuse(call, now > call->deadline ? PG_EXPIRED : PG_AWAY);
+		if (now > call->deadline)
+			pg_call_refuse(call, PG_EXPIRED, NULL);
+		else
+			pool_refuse(pool, call);
 	}
 	/* The remaining calls ask for room again. */
 	pool_dispatch(pool);

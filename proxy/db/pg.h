@@ -146,8 +146,11 @@ typedef enum PgVariant
 
 extern PgVariant pg_variant(void);
 
-/* Returns for how many milliseconds reads of objects have failed with lock time-outs; 0: the last one did not. */
-extern uint64_t pg_blocked_ms(void);
+/*
+ * Returns why each read of objects fails, with the time of the first failure (loop_now()): a lock, or a missing table,
+ * column or right.  NULL: the last read did not fail in this way.
+ */
+extern const char *pg_read_fault(uint64_t *since);
 
 /*
  * Make a call and add its parameters in their order.  pg_call_new() adds the cluster, the first parameter of every

@@ -397,14 +397,15 @@ refused_run(void *state)
 {
 	PgCall	   *call = state;
 
-	pg_call_finish(call, call->outcome, NULL, NULL);
+	pg_call_finish(call, call->outcome, NULL, call->error);
 }
 
 void
-pg_call_refuse(PgCall *call, PgOutcome outcome)
+pg_call_refuse(PgCall *call, PgOutcome outcome, const PgError *error)
 {
 	call->refused = true;
 	call->outcome = outcome;
+	call->error = error;
 	loop_defer(refused_run, call);
 }
 

@@ -63,6 +63,7 @@ struct PgCall
 	uint64_t	deadline;
 	uint64_t	abandoned_at;
 	PgOutcome	outcome;		/* outcome of a refused call */
+	const PgError *error;		/* of a refused call with PG_FAILED; a constant */
 	PgCall	   *previous;		/* previous and next call in the queue */
 	PgCall	   *next;
 	int			parameter_count;
@@ -80,8 +81,11 @@ extern void pg_call_sent(PgCall *call);
 /* Hands the outcome to the callback, unless pg_cancel() was called, and frees the call.  result: only with PG_OK. */
 extern void pg_call_finish(PgCall *call, PgOutcome outcome, PGresult *result, const PgError *error);
 
-/* Finishes a call without sending it.  The loop runs its PgDone later, because pg_send() must not run it. */
-extern void pg_call_refuse(PgCall *call, PgOutcome outcome);
+/*
+ * Finishes a call without sending it.  The loop runs its PgDone later, because pg_send() must not run it.  error: a
+ * constant for PG_FAILED, else NULL.
+ */
+extern void pg_call_refuse(PgCall *call, PgOutcome outcome, const PgError *error);
 
 extern void pg_call_free(PgCall *call);
 

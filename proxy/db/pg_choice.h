@@ -86,6 +86,7 @@ struct Pool
 	PgCall	   *last;
 	size_t		waiting;		/* number of waiting calls that count for the limit of the queue */
 	uint64_t	away_since;		/* time since which no connection is ready; 0: one is */
+	const PgError *refusal;		/* the error of calls while no connection is ready; NULL: they get PG_AWAY */
 };
 
 /* Calls of higher ranks may use connections that are kept from lower ranks. */

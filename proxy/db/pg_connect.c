@@ -103,9 +103,9 @@ greeting_trouble(Connection *connection, const PgError *error)
 	snprintf(why, sizeof(why), "%s", error->message);
 	if (strcmp(error->sqlstate, "3F000") == 0)
 	{
-		snprintf(why, sizeof(why), "database \"%s\" does not have the extension", PQdb(conn));
+		snprintf(why, sizeof(why), "database \"%s\" does not have the extension: %s", PQdb(conn), error->message);
 		hint = "In that database its owner runs: CREATE EXTENSION kube_reports; or kube_reports--install.sql, where no "
-			"extension can be installed";
+			"extension can be installed. If the schema was renamed, rename it back";
 	}
 	else if (strcmp(error->sqlstate, "42883") == 0)
 	{
@@ -181,6 +181,24 @@ is_understood(const PgResult *hello, const char **why)
 	return false;
 }
 
+/*
+ * The server of the pool for writes may be read-only: a standby, or default_transaction_read_only is on.  Then reads
+ * are answered, and writes fail with this error.
+ */
+static const PgError read_only_error = {"25006", "the database is read-only", NULL};
+
+static void
+note_read_only(Pool *pool, bool read_only)
+{
+	bool		news = read_only != (pool->refusal != NULL);
+
+	pool->refusal = read_only ? &read_only_error : NULL;
+	if (news && pg_announces)
+		log_line(read_only ? LOG_ERROR : LOG_NOTICE, read_only ?
+				 "the database is read-only (a standby, or default_transaction_read_only): writes are refused" :
+				 "the database accepts writes again");
+}
+
 /* api_hello() has answered: the role has its rights and the cluster is known. */
 static void
 connection_greeted(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
@@ -200,9 +218,11 @@ connection_greeted(void *state, PgOutcome outcome, PgResult *result, const PgErr
 		return;
 	}
 	/* On a read-only server, the greeting skipped the steps that must precede the first write. */
+	if (connection->pool->for_writes && outcome == PG_OK)
+		note_read_only(connection->pool, read_only);
 	if (read_only && connection->pool->for_writes)
 	{
-		connection_doom(connection, "the database is read-only");
+		connection_refuse(connection, read_only_error.message);
 		return;
 	}
 	if (!same)
@@ -468,7 +488,7 @@ pool_resolved(Pool *pool, bool fresh)
 }
 
 bool
-connection_outdated(const PgError *error, const char *source)
+connection_outdated(const Connection *connection, const PgError *error, const char *source)
 {
 	static const char *const sqlstates[] = {"26000", "3F000", "42501", "42883", "42P01"};
 
@@ -477,6 +497,8 @@ connection_outdated(const PgError *error, const char *source)
 		if (strcmp(error->sqlstate, sqlstates[i]) == 0)
 			return true;
 	}
+	if (connection->pool->for_writes && strcmp(error->sqlstate, "25006") == 0)
+		return true;
 	/* "cached plan must not change result type", in the language of lc_messages. */
 	return strcmp(error->sqlstate, "0A000") == 0 && source != NULL && strcmp(source, "RevalidateCachedQuery") == 0;
 }

@@ -17,12 +17,13 @@
  * Whether an error says that the database has changed since the greeting.  After an update of the extension a prepared
  * statement may have the old result type (0A000), or its function may be gone (42883).  The extension may have been
  * dropped (3F000), its schema renamed (42P01), the cluster unregistered or a grant revoked (42501); a pooler may have
- * given the connection another session (26000).  The connection is then closed: the greeting of a new connection asks
+ * given the connection another session (26000); or a connection for writes may not write any more (25006).  The
+ * connection is then closed: the greeting of a new connection asks
  * which protocols the database supports, and logs what is missing.
  *
  * source: the function of the server that raised the error, or NULL; messages are in the server's language.
  */
-extern bool connection_outdated(const PgError *error, const char *source);
+extern bool connection_outdated(const Connection *connection, const PgError *error, const char *source);
 
 /* Begins to open a closed connection, which later becomes CONNECTION_READY or doomed. */
 extern void connection_open(Connection *connection);

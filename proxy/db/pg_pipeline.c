@@ -25,6 +25,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "db/pg_connect.h"
+#include "db/pg_fault.h"
 #include "db/pg_pooler.h"
 
 #define ABANDONED_MS 1000		/* how long the query of an abandoned call may continue */
@@ -32,13 +33,10 @@
 #define BACK_OFF_MIN_MS 100
 #define BACK_OFF_MAX_MS 2000
 #define BACK_OFF_SETUP_MS 5000	/* pause before the next attempt when an operator must first set up the server */
-#define TROUBLE_LOG_MS 60000	/* shortest time between two equal log lines about a connection, or two about faults */
+#define TROUBLE_LOG_MS 60000	/* shortest time between two equal log lines about a connection */
 
 /* Why the last connection failed, or the last attempt to connect. */
 static char trouble[512] = "not connected yet";
-
-/* When reads of objects began to fail with lock time-outs; 0: they do not fail. */
-static uint64_t blocked_since;
 
 static void connection_writable(void *state);
 
@@ -159,28 +157,6 @@ is_news(const Connection *connection)
 	return true;
 }
 
-/*
- * Whether an error shows a damaged store: a table was renamed or altered, a page cannot be read, a function has a
- * defect.  True at most once a minute: then the error is logged as an error instead of as a warning.
- */
-static bool
-is_new_fault(const char *sqlstate)
-{
-	static const char *const classes[] = {"42", "XX", "22", "23", "21", "P0"};
-	static uint64_t said_at;
-	bool		fault = false;
-
-	for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++)
-		fault |= strncmp(sqlstate, classes[i], 2) == 0;
-	/* A missing right is not a fault: an administrator may revoke it at any time, and readyz shows it. */
-	if (!fault || strcmp(sqlstate, "42501") == 0)
-		return false;
-	if (said_at != 0 && loop_now() - said_at < TROUBLE_LOG_MS)
-		return false;
-	said_at = loop_now();
-	return true;
-}
-
 void
 connection_doom(Connection *connection, const char *why)
 {
@@ -291,21 +267,6 @@ connection_writable(void *state)
 	connection_flush(connection);
 }
 
-/*
- * Notes whether reads of objects fail with lock time-outs (55P03).  Then the connection works, but such reads get no
- * answer.
- */
-static void
-note_blocked(const PGresult *result)
-{
-	const char *sqlstate = result != NULL ? PQresultErrorField(result, PG_DIAG_SQLSTATE) : NULL;
-
-	if (sqlstate == NULL)
-		blocked_since = 0;
-	else if (strcmp(sqlstate, "55P03") == 0 && blocked_since == 0)
-		blocked_since = loop_now();
-}
-
 /* Keeps the cause of a failed preparation: the call that follows fails with 26000, which does not tell the cause. */
 static void
 preparation_failed(Connection *connection, PgStatement statement, const PGresult *result)
@@ -319,8 +280,8 @@ preparation_failed(Connection *connection, PgStatement statement, const PGresult
 			 message != NULL ? message : "no answer");
 	/* The greeting logs its own errors, with advice. */
 	if (connection->state == CONNECTION_READY)
-		log_line(LOG_ERROR, "database: cannot prepare %s: %s", pg_statements[statement].name,
-				 connection->unprepared_why);
+		log_line(pg_fault_is_new(statement, connection->unprepared) ? LOG_ERROR : LOG_WARNING,
+				 "database: cannot prepare %s: %s", pg_statements[statement].name, connection->unprepared_why);
 }
 
 /* The first step of a connection has been answered. */
@@ -349,13 +310,11 @@ connection_step_done(Connection *connection)
 		metrics_gauge_add(GAUGE_DB_BUSY, -1);
 	if (step.call == connection->victim)
 		connection->victim = NULL;
-	if (step.statement == PG_GET || step.statement == PG_LIST || step.statement == PG_WATCH ||
-		step.statement == PG_READ_OBJECT || step.statement == PG_READ_LIST || step.statement == PG_READ_WATCH)
-		note_blocked(result);
 	if (status == PGRES_TUPLES_OK)
 	{
 		if (PQnfields(result) >= statement->columns && (!statement->one_row || PQntuples(result) >= 1))
 		{
+			pg_fault_note(step.statement, NULL);
 			pg_call_finish(step.call, PG_OK, result, NULL);
 			return;
 		}
@@ -381,7 +340,7 @@ connection_step_done(Connection *connection)
 		if (strcmp(error.sqlstate, "26000") == 0)
 			pg_pooler_changed();
 		if (connection->state == CONNECTION_READY &&
-			connection_outdated(&error, PQresultErrorField(result, PG_DIAG_SOURCE_FUNCTION)))
+			connection_outdated(connection, &error, PQresultErrorField(result, PG_DIAG_SOURCE_FUNCTION)))
 		{
 			connection_doom(connection, error.message);
 			/* The server checks a plan before it runs: nothing was done, and the next connection has the new plan. */
@@ -397,11 +356,12 @@ connection_step_done(Connection *connection)
 		PQclear(result);
 		return;
 	}
+	pg_fault_note(step.statement, &error);
 	/* pg_connect.c logs the failures of a greeting. */
 	if (step.call->done != NULL && !step.call->internal)
-		log_line(is_new_fault(error.sqlstate) ? LOG_ERROR : LOG_WARNING, "database: %s failed with %s: %s%s%s",
-				 statement->name, error.sqlstate, error.message, error.hint != NULL ? " HINT: " : "",
-				 error.hint != NULL ? error.hint : "");
+		log_line(pg_fault_is_new(step.statement, error.sqlstate) ? LOG_ERROR : LOG_WARNING,
+				 "database: %s failed with %s: %s%s%s", statement->name, error.sqlstate, error.message,
+				 error.hint != NULL ? " HINT: " : "", error.hint != NULL ? error.hint : "");
 	pg_call_finish(step.call, PG_FAILED, NULL, &error);
 	connection->unprepared[0] = '\0';
 	PQclear(result);
@@ -486,7 +446,7 @@ step_expire(Connection *connection, Step *step)
 	ghost->abandoned_at = 0;
 	step->call = ghost;
 	call->connection = NULL;
-	pg_call_refuse(call, PG_EXPIRED);
+	pg_call_refuse(call, PG_EXPIRED, NULL);
 }
 
 static void
@@ -551,10 +511,4 @@ const char *
 connection_trouble(void)
 {
 	return trouble;
-}
-
-uint64_t
-pg_blocked_ms(void)
-{
-	return blocked_since == 0 ? 0 : loop_now() - blocked_since + 1;
 }

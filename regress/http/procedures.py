@@ -148,6 +148,7 @@ PROCEDURES = {
         "CREATE SUBSCRIPTION": "regress/http/test_replication.py::test_subscriber",
         "DROP SUBSCRIPTION": "regress/http/test_replication.py::test_subscriber",
         "backend_xmin": f"{RUNBOOK}::test_who_keeps_dead_rows",
+        "made by": "regress/http/test_dba.py::test_parts_are_dropped",
     },
     "docs/packages.md": {
         "ls build/deb": GOALS,

@@ -9,6 +9,7 @@ import pytest
 
 from client import POLR, path_of, report, until
 from conftest import VARIANT, Stack
+from runbook import block
 
 SCHEMAS = "('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)"
 MONTH = "'report_change_' || to_char(now() AT TIME ZONE 'UTC', 'YYYY_MM')"
@@ -207,9 +208,7 @@ def test_parts_are_dropped(store):
                " DROP TRIGGER dml_ends ON kube_reports.object")
     store.write()
     assert store.verify() == ["change", "object", "result"]
-    statements = store.psql("SELECT expected->>'made by' FROM kube_reports.verify()").splitlines()
-    assert len(statements) == 3
-    store.psql("; ".join(statements))
+    store.psql(block("made by"))
     assert store.psql(f"SELECT count(*) FROM pg_class WHERE relname = ANY ('{gone}')") == "2"
     store.well()
 
@@ -367,6 +366,52 @@ def test_rights(store):
     store.psql(f"SELECT kube_reports.grant_proxy('kube_reports_proxy', '{store.cluster}'); "
                "SELECT kube_reports.grant_reader('kube_reports_reader')")
     assert store.psql("SELECT count(*) > 0 FROM kube_reports.typed_result", "kube_reports_reader") == "t"
+    store.well()
+
+
+def errors(proxy, told):
+    """The lines of a proxy's log, at its default verbosity, that have a text"""
+    entries = [json.loads(line) for line in proxy.log_path.read_text(encoding="utf-8").splitlines()]
+    return [entry["message"] for entry in entries if entry["level"] == "error" and told in entry["message"]]
+
+
+@pytest.mark.parametrize("there, back, why", [
+    ("DELETE FROM kube_reports_internal.proxy_role",
+     "SET SESSION AUTHORIZATION kube_reports_owner; SELECT kube_reports.grant_proxy('kube_reports_proxy', '{cluster}')",
+     "may not serve cluster {cluster}"),
+    ("ALTER ROLE kube_reports_proxy RENAME TO other", "ALTER ROLE other RENAME TO kube_reports_proxy",
+     'role "kube_reports_proxy" does not exist'),
+    ("ALTER TABLE kube_reports.object OWNER TO postgres", "ALTER TABLE kube_reports.object OWNER TO kube_reports_owner",
+     "permission denied for table object"),
+    ("ALTER TABLE kube_reports.object RENAME body TO other", "ALTER TABLE kube_reports.object RENAME other TO body",
+     "does not exist"),
+    ("DELETE FROM kube_reports_internal.caller_secret",
+     "SET SESSION AUTHORIZATION kube_reports_owner; SELECT kube_reports.after_restore()",
+     "table kube_reports_internal.caller_secret is empty. The owner calls kube_reports.after_restore()")])
+def test_not_ready(store, there, back, why):
+    """A proxy that cannot serve with the connections that are open says so: by readyz, and why in its log"""
+    proxy = store.stack.proxy(flags=["--workers=2"])
+    api, why = proxy.api(), why.format(cluster=store.cluster)
+    store.psql(there, "postgres")
+    # That a table cannot be read is seen by reads only.
+    until(lambda: api.get(path_of(POLR, "ns")).code >= 500 and api.get("/readyz").code == 500, 30, "readyz to fail")
+    until(lambda: why in api.get("/readyz/database").body.decode(), 30, "the reason at readyz")
+    until(lambda: errors(proxy, why), 30, "the reason in the log")
+    store.psql(back.format(cluster=store.cluster), "postgres")
+    # No request is necessary.
+    until(lambda: [api.get("/readyz").code for _ in range(4)] == [200] * 4, 60, "readyz")
+    proxy.stop()
+    store.well()
+
+
+def test_the_row_of_store_is_deleted(store):
+    """The proxy mends it, over the connections that are open"""
+    store.psql("ALTER ROLE kube_reports_proxy CONNECTION LIMIT 0", "postgres")
+    store.psql("DELETE FROM kube_reports_internal.store")
+    until(lambda: store.psql("SELECT count(*) FROM kube_reports_internal.store") == "1", 60, "the row")
+    store.psql("ALTER ROLE kube_reports_proxy CONNECTION LIMIT -1", "postgres")
+    until(lambda: store.api.get("/readyz").code == 200, 60, "readyz")
+    assert store.write().code == 201
     store.well()
 
 

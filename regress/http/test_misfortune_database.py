@@ -4,6 +4,7 @@ served, nothing acknowledged is lost.
 """
 
 import contextlib
+import json
 import os
 import pathlib
 import secrets
@@ -213,8 +214,8 @@ def test_no_room(own_stack, monkeypatch):
 
 def test_read_only(own_stack, ns):
     """
-    A database that somebody has made read-only is read, over new connections as well; writes are 503 until it is not
-    any more
+    A database that somebody has made read-only is read, over new connections as well; writes are 503, which names the
+    reason, and the log names it once, until it is not any more
     """
     own_stack.begin()
     proxy = own_stack.proxy()
@@ -224,19 +225,23 @@ def test_read_only(own_stack, ns):
     own_stack.database.psql("ALTER SYSTEM SET default_transaction_read_only = on", user="postgres")
     own_stack.database.psql("SELECT pg_reload_conf()", user="postgres")
     until(lambda: api.post(path, report("r1")).code == 503, 20, "a refusal")
-    unavailable(api.post(path, report("r1")))
+    assert "read-only" in unavailable(api.post(path, report("r1")))["message"]
     # Older than what a greeting notes.
     own_stack.database.psql("SET default_transaction_read_only = off; UPDATE kube_reports.cluster SET last_seen = "
                             "last_seen - interval '1 hour'", user="postgres")
     own_stack.database.psql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = "
                             "'kube_reports_proxy'", user="postgres")
     until(lambda: all(api.get(path + "/r0").code == 200 for _ in range(8)), 30, "reads")
-    unavailable(api.delete(path + "/r0"))
+    until(lambda: "read-only" in unavailable(api.delete(path + "/r0"))["message"], 30, "the reason")
     assert api.get(path).json["items"][0]["metadata"]["uid"] == stored["metadata"]["uid"]
     proxy.wait_ready()
     own_stack.database.psql("ALTER SYSTEM RESET default_transaction_read_only", user="postgres")
     own_stack.database.psql("SELECT pg_reload_conf()", user="postgres")
     until(lambda: api.post(path, report("r2")).code == 201, 30, "a write")
+    told = [entry["message"] for entry in map(json.loads, proxy.log_path.read_text(encoding="utf-8").splitlines())
+            if entry["level"] in ("error", "info")]
+    assert len([line for line in told if line.startswith("the database is read-only")]) == 1
+    assert told.index("the database accepts writes again") > 0
     watch.expect(("ADDED", "r2"))
     watch.close()
 

@@ -179,8 +179,9 @@ BEGIN
 				AND kube_reports_internal.may_serve(c.id, caller)) THEN
 		RETURN false;
 	END IF;
-	-- A connection of a proxy may be older than the update, and no other function is called as often.
-	IF kube_reports_internal.finish_update() THEN
+	-- A connection of a proxy may be older than the update, or than the loss of the row of table store; and no other
+	-- function is called as often.
+	IF kube_reports_internal.finish_update() OR kube_reports_internal.finish_restore() THEN
 		RETURN true;
 	END IF;
 	RETURN kube_reports.catch_up();

@@ -200,8 +200,16 @@ DECLARE
 	served		integer;
 BEGIN
 	SELECT s.generation INTO generation FROM kube_reports_internal.store s;
+	IF NOT FOUND THEN
+		RAISE EXCEPTION 'the row of table kube_reports_internal.store is gone'
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+				HINT = 'The upkeep of a proxy makes it again; otherwise the owner calls kube_reports.after_restore().';
+	END IF;
 	SELECT c.id INTO served FROM kube_reports.cluster c WHERE c.uid = cluster
 		AND kube_reports_internal.may_serve(c.id, caller);
+	IF NOT FOUND THEN
+		PERFORM kube_reports_internal.require_service(cluster, caller);
+	END IF;
 	SELECT array_agg(coalesce(c.version, a.floor, 0) ORDER BY l.position) INTO versions
 		FROM unnest(lanes) WITH ORDINALITY l(id, position)
 			LEFT JOIN kube_reports_internal.lane a ON a.id = l.id AND a.cluster_id = served
@@ -210,5 +218,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_poll(uuid, integer[], kube_reports_internal.caller)
-	IS 'newest version of each lane and the generation of the registry: cheap enough to ask many times a second';
+	IS 'newest version of each lane and the generation of the registry: cheap enough to ask many times a second. '
+		'Raises 42501 if the caller may not serve the cluster, 55000 if the row of table store is gone: readiness of '
+		'proxies depends on it';
 
