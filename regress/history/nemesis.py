@@ -36,7 +36,7 @@ class Nemesis:
         self.long_reader_seconds = long_reader_seconds
         self.break_database = break_database
         self.nonces = Nonces(HALF_BATCH_WRITER)
-        self.dump = None            # (file, lane -> version)
+        self.dumps = {}             # format of pg_dump -> (file or directory, lane -> version)
         self.lives = [shadow.Life("kube_reports")]
         self.done = {}
 
@@ -259,7 +259,7 @@ class Nemesis:
                 self.stop.wait(pause)
             assert shown[0] == shown[1], f"a snapshot has changed: {shown}"
 
-    def take_dump(self):
+    def take_dump(self, form):
         """A dump of one snapshot, in which each lane has reached a certain version."""
         file = f"{self.stack.pki}/dump-{len(self.lives)}"
         with psycopg2.connect(self.stack.database.connection()) as session, session.cursor() as cursor:
@@ -269,21 +269,26 @@ class Nemesis:
             cursor.execute("SELECT shadow.lane_name(l.id), kube_reports_internal.lane_version(l.id) FROM "
                            "kube_reports_internal.lane l")
             versions = dict(cursor.fetchall())
-            run(["pg_dump", "--format=custom", "--exclude-schema=shadow", f"--snapshot={snapshot}", f"--file={file}",
+            run(["pg_dump", f"--format={form}", *(["--jobs=2"] if form == "directory" else []),
+                 "--exclude-schema=shadow", f"--snapshot={snapshot}", f"--file={file}",
                  "-d", self.stack.database.connection()])
-        self.dump = file, versions
+        self.dumps[form] = file, versions
 
-    def restore(self):
+    def restore(self, form="custom"):
         """An older dump replaces the database; proxies and clients continue."""
         database = self.stack.database
-        if self.dump is None or self.rng.random() < 0.7:
-            self.take_dump()
+        if form not in self.dumps or self.rng.random() < 0.7:
+            self.take_dump(form)
             self.stop.wait(3)
-        file, versions = self.dump
+        file, versions = self.dumps[form]
         database.psql("CREATE DATABASE kube_reports_next OWNER kube_reports_owner", user="postgres",
                       database="postgres")
-        run(["pg_restore", "--exit-on-error", "--single-transaction", "-d",
-             database.connection(database="kube_reports_next"), file])
+        target = database.connection(database="kube_reports_next")
+        if form == "plain":
+            run(["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", target, "-f", file])
+        else:
+            run(["pg_restore", "--exit-on-error", "--jobs=2" if form == "directory" else "--single-transaction",
+                 "-d", target, file])
         shadow.install(database, "kube_reports_next")
         if self.break_database:
             self.break_database(database, "kube_reports_next")
@@ -299,6 +304,12 @@ class Nemesis:
         self.lives.append(shadow.Life("kube_reports", versions))
         self.answers()
 
+    def restore_in_parallel(self):
+        self.restore("directory")
+
+    def restore_plain(self):
+        self.restore("plain")
+
     def open_transaction(self):
         """A DBA's transaction that wrote another table, and one that wrote reports; both stay open for some time."""
         with psycopg2.connect(self.stack.database.connection()) as session, session.cursor() as cursor:
@@ -312,4 +323,5 @@ class Nemesis:
 
 ALL = ("half_request", "half_batch", "kill_worker", "restore", "long_reader", "kill_backend",
        "stopped_writer", "kill_proxy",
-       "open_transaction", "kill_server", "restart_server", "fail_over", "point_in_time")
+       "open_transaction", "restore_in_parallel", "kill_server", "restart_server", "restore_plain", "fail_over",
+       "point_in_time")
