@@ -16,7 +16,7 @@
 #   check-chart       the Helm chart without a cluster
 #   install-manifest  install.yaml, the chart as one file for kubectl apply
 #   lint              gcc, clang, clang-tidy, cppcheck and shellcheck
-#   layers            includes against .ci/layers
+#   layers            includes against .ci/layers; where tables are created
 #   format            format the sources; format-check only checks them
 #   plain             the SQL variant as a script for the owner of a database, into sql/build/plain; see docs/managed.md
 #   tle               the SQL variant for pg_tle, into sql/build/tle

@@ -30,7 +30,7 @@
  * server notices that within a second (client_connection_check_interval).
  * Reads of workers wait at most 3 seconds for a lock.
  *
- * Only pg*.c include libpq-fe.h.
+ * This header hides the types of libpq; .ci/layers says which files see them.
  *
  *-------------------------------------------------------------------------
  */

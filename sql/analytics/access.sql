@@ -14,24 +14,6 @@
 -- own name from the view caller, under a seal, and the search checks it: see
 -- store/caller.sql.
 
-CREATE TABLE kube_reports_internal.reader_grant (
-	role		text NOT NULL,
-	cluster_id	integer,
-	namespace	text COLLATE "C",
-	selector	text COLLATE "C",
-	UNIQUE NULLS NOT DISTINCT (role, cluster_id, namespace, selector)
-);
-ALTER TABLE kube_reports_internal.reader_grant REPLICA IDENTITY FULL;
-COMMENT ON TABLE kube_reports_internal.reader_grant
-	IS 'the grants of readers: see grant_reader(), grant_cluster(), grant_clusters(), grant_namespace()';
-COMMENT ON COLUMN kube_reports_internal.reader_grant.cluster_id IS 'null: every cluster, also those to come';
-COMMENT ON COLUMN kube_reports_internal.reader_grant.namespace
-	IS 'null: every namespace and the reports of cluster scope; empty: the reports of cluster scope';
-COMMENT ON COLUMN kube_reports_internal.reader_grant.selector
-	IS 'a label selector: the grant is for the clusters whose labels match at the time of a query, and cluster_id is '
-		'null; null: no selector';
-SELECT pg_catalog.pg_extension_config_dump('kube_reports_internal.reader_grant', '');
-
 ---- labels of clusters ----
 
 -- matches_labels() needs the terms in the order of their keys.

@@ -350,19 +350,6 @@ COMMENT ON VIEW kube_reports.fleet_freshness
 
 ---- frameworks ----
 
-CREATE TABLE kube_reports.framework_control (
-	framework	text NOT NULL,
-	control		text NOT NULL,
-	source		text COLLATE "C" NOT NULL DEFAULT '',
-	policy		text COLLATE "C" NOT NULL,
-	rule		text COLLATE "C" NOT NULL DEFAULT '',
-	PRIMARY KEY (framework, control, source, policy, rule)
-);
-COMMENT ON TABLE kube_reports.framework_control
-	IS 'which policies and rules check a control of a framework, such as AC-2 of NIST SP 800-53. Administrators fill '
-		'the table; an empty source or rule stands for any';
-SELECT pg_catalog.pg_extension_config_dump('kube_reports.framework_control', '');
-
 -- Several rows may match the same criterion.  It counts once for a control, and once for its framework (control null).
 CREATE VIEW kube_reports_internal.control_criterion AS
 	SELECT DISTINCT f.framework, c.control, k.id AS criterion, k.source, k.policy, k.rule, k.severity

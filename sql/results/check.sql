@@ -126,7 +126,7 @@ AS $$
 	SELECT c.relname, '{"logged": true}', '{"logged": false}' FROM pg_class c
 		WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)
 			AND c.relkind = 'r' AND c.relpersistence = 'u'
-			-- Rows that are soon removed, and need not outlive a crash: see tables/arriving.sql, types/engine_sql.sql.
+			-- Rows that are soon removed, and need not outlive a crash: arriving.sql, engine_sql.sql of tables.
 			AND c.relname NOT IN ('arriving_row', 'arriving_subject', 'sql_answer')
 	UNION ALL
 	SELECT c.relname, jsonb_build_object('trigger', t.tgname, 'enabled', true),
