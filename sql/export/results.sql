@@ -132,6 +132,12 @@ BEGIN
 			USING ERRCODE = 'feature_not_supported',
 			HINT = 'The view result_event shows what there is everywhere.';
 	END IF;
+	-- Versions and locks of a subscriber say nothing about the writers of its publisher.
+	IF EXISTS (SELECT FROM pg_subscription_rel r WHERE r.srrelid = 'kube_reports.object'::regclass) THEN
+		RAISE EXCEPTION 'history cannot be followed on a subscriber of logical replication'
+			USING ERRCODE = 'feature_not_supported',
+			HINT = 'Follow it at the publisher. The view result_event shows what there is everywhere.';
+	END IF;
 	SELECT s.last_value INTO newest FROM kube_reports_internal.version_seq s;
 	FOR look IN 1..looks LOOP
 		IF look > 1 THEN
@@ -157,7 +163,8 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.event_horizon(integer[])
 	IS 'a version up to which no further event can appear in the history of some clusters, except for results that '
-		'have disappeared and settle. Raises 0A000 on a standby and in transactions that are not READ COMMITTED';
+		'have disappeared and settle. Raises 0A000 on a standby, on a subscriber and in transactions that are not READ '
+		'COMMITTED';
 
 -- An event of a result that disappeared waits until settles_at, and later events wait with it: no id may appear before
 -- an id that was already returned.
@@ -468,8 +475,8 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports.export_events(jsonb, text)
 	IS 'all events of history that are final and match a filter, after the event with an id (null: from the '
-		'beginning), in the order of their ids; for COPY. Raises 22023 for a wrong filter or id, 0A000 on a standby '
-		'and in transactions that are not READ COMMITTED';
+		'beginning), in the order of their ids; for COPY. Raises 22023 for a wrong filter or id, 0A000 on a standby, '
+		'on a subscriber and in transactions that are not READ COMMITTED';
 
 ---- for the proxy ----
 
