@@ -38,6 +38,7 @@ PROCEDURES = {
         "failing_by_policy_namespace": f"{MAKE_UP}::test_readme_shows_what_make_up_gives",
         "patch_report": f"{DOCS}::test_a_write_of_the_readme",
         "sudo make install": f"{RUNBOOK}::test_install_by_the_readme",
+        "sudo make uninstall": f"{RUNBOOK}::test_remove_everything",
     },
     "docs/aggregation.md": {"```": f"{PAGES}::test_aggregation"},
     "docs/analytics.md": {

@@ -1,16 +1,17 @@
 """
-A database of one's own, by the commands of the README: install, serve, dump, restore; the statements of
+A database of one's own, by the commands of the README: install, serve, dump, restore, remove; the statements of
 docs/operations.md that look at it.
 """
 
 import os
+import pathlib
 import re
 import subprocess
 
 import pytest
 
 from client import POLR, Api, path_of, report, until
-from conftest import VARIANT, Stack, free_port, run
+from conftest import TOP, VARIANT, Stack, free_port, run
 from runbook import STATEMENTS, block
 
 
@@ -27,10 +28,17 @@ class Own:
             (directory / name).symlink_to(f"{stack.pki}/{name}")
         self.environment = {**os.environ, "PGHOST": database.directory, "PGUSER": "kube_reports_owner",
                             "PATH": f"{database.directory}/dest/usr/bin:{os.environ['PATH']}"}
-        self.proxy = None
+        self.proxy = self.api = None
 
     def shell(self, script):
         return run(["bash", "-c", f"set -e -o pipefail\n{script}"], cwd=self.directory, env=self.environment).out
+
+    def install(self):
+        """Makes roles, database and extension, and starts a proxy."""
+        commands = block("make && sudo make install")
+        database, proxy = commands.split("kube-reports-proxy --database", 1)
+        self.shell("\n".join(line for line in database.splitlines() if "make" not in line))
+        self.api = self.serve("kube-reports-proxy --database" + proxy)
 
     def serve(self, command):
         """The command that starts a proxy, at a port that is free."""
@@ -69,10 +77,7 @@ def own(tmp_path_factory):
     stack = Stack()
     made = Own(stack, tmp_path_factory.mktemp("own"))
     try:
-        commands = block("make && sudo make install")
-        database, proxy = commands.split("kube-reports-proxy --database", 1)
-        made.shell("\n".join(line for line in database.splitlines() if "make" not in line))
-        made.api = made.serve("kube-reports-proxy --database" + proxy)
+        made.install()
         yield made
     finally:
         made.end()
@@ -97,9 +102,18 @@ def test_dump_and_restore(own):
     assert own.psql("SELECT count(*) FROM kube_reports.verify()", "restored") == "0"
 
 
-@pytest.mark.parametrize("sql", [sql for sql in STATEMENTS if re.match(r"SELECT (\*|[a-z_]+,|[a-z]+ FROM|min)", sql)])
+# Statements that look; and what those find of which the page says it, in a store that serves.
+LOOKING = [sql for sql in STATEMENTS if re.match(r"SELECT (\*|[a-z_]+,|[a-z]+ FROM|min)", sql)]
+FINDING = {"kube_reports.status": "f", "kube_reports.restore_status": "f", "min(relname)": r"report_change_\d{4}_\d\d",
+           "extversion": r"\d+\.\d+", "pg_stat_activity": "kube_reports_proxy", "pg_stat_wal": r"\d",
+           "pg_stat_user_tables": r"\w+\|\d+\|", "server_identity": r"\d+\|\d+", "kube_reports.verify": r"\A\Z"}
+
+
+@pytest.mark.parametrize("sql", LOOKING)
 def test_statements_that_look(own, sql):
-    own.psql(sql, "reports")
+    found = own.psql(sql, "reports")
+    for named, said in FINDING.items():
+        assert named not in sql or re.search(said, found), (sql, found)
 
 
 def test_who_keeps_dead_rows(own):
@@ -107,8 +121,8 @@ def test_who_keeps_dead_rows(own):
 
 
 def test_there_are_statements():
-    looking = [sql for sql in STATEMENTS if re.match(r"SELECT (\*|[a-z_]+,|[a-z]+ FROM|min)", sql)]
-    assert len(looking) > 12 and any("pg_stat_wal" in sql for sql in looking)
+    assert len(LOOKING) > 12
+    assert [named for named in FINDING if not any(named in sql for sql in LOOKING)] == []
 
 
 def test_calls_that_mend(own):
@@ -130,3 +144,40 @@ def test_remove_a_cluster(own):
     assert own.psql("SELECT count(*) FROM kube_reports.cluster", "reports") == "0"
     assert own.psql("SELECT count(*) FROM kube_reports.object", "reports") == "0"
     assert own.psql("SELECT count(*) FROM pg_roles WHERE rolname = 'kube_reports_proxy'", "reports") == "0"
+
+
+# What is left in a database: schemas, functions and settings; roles; settings of roles.
+LEFT = ("SELECT n.nspname FROM pg_namespace n WHERE n.nspname LIKE 'kube%'"
+        " UNION ALL SELECT e.extname FROM pg_extension e WHERE e.extname LIKE 'kube%'"
+        " UNION ALL SELECT c.oid::regclass::text FROM pg_class c WHERE c.oid >= 16384 AND c.relkind <> 't'"
+        " AND c.relnamespace <> 'pg_toast'::regnamespace"
+        " UNION ALL SELECT p.oid::regprocedure::text FROM pg_proc p WHERE p.oid >= 16384"
+        " UNION ALL SELECT r.rolname FROM pg_roles r WHERE r.rolname LIKE 'kube%' AND r.rolname <> current_user"
+        " UNION ALL SELECT s.setconfig::text FROM pg_db_role_setting s")
+
+
+def test_remove_everything(tmp_path):
+    """By the README: nothing is left in the database, no role, no file of make install"""
+    stack = Stack()
+    made = Own(stack, tmp_path)
+    installed = pathlib.Path(stack.database.directory) / "dest"
+
+    def files():
+        return [str(file) for file in installed.rglob("*kube*") if file.is_file()]
+
+    try:
+        made.install()
+        assert made.api.post(path_of(POLR, "ns"), report("r", "ns")).code == 201
+        for sql in ("CREATE ROLE kube_reports_reader", "SELECT kube_reports.grant_reader('kube_reports_reader')"):
+            made.psql(sql, "reports")
+        made.stop()
+        assert len(files()) > 4 and len(made.psql(LEFT, "reports").splitlines()) > 500
+        uninstall = (f"make -C {TOP} --no-print-directory -s uninstall DESTDIR={installed} prefix=/usr "
+                     f"VARIANT={VARIANT}")
+        made.shell(block("sudo make uninstall", **{"sudo make uninstall": uninstall}))
+        # The page names the role that the page made.
+        made.psql("DROP ROLE kube_reports_reader", "reports")
+        assert made.psql(LEFT, "reports") == ""
+        assert files() == []
+    finally:
+        made.end()
