@@ -11,7 +11,7 @@ import subprocess
 import pytest
 
 from client import run, until
-from conftest import KUBECTLS, TOP, free_port
+from conftest import KUBECTLS, TOP, VARIANT, free_port
 from runbook import blocks_of
 
 API_PAGE = (TOP / "docs" / "api.md").read_text()
@@ -244,6 +244,95 @@ def test_differences_are_told():
         assert word in differences
 
 
+# ---- tables and locks ----
+
+# All but the months of history, which are made when they are needed.
+TABLES = """
+SELECT c.relname, (SELECT string_agg(a.attname, ', ' ORDER BY k.place) FROM pg_index i,
+        unnest(i.indkey::smallint[]) WITH ORDINALITY k(number, place)
+        JOIN pg_attribute a ON a.attnum = k.number WHERE i.indrelid = c.oid AND i.indisprimary AND a.attrelid = c.oid)
+FROM pg_class c WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)
+    AND c.relkind IN ('r', 'p') AND c.relname !~ '^report_change_\\d'
+"""
+REFERENCES = """
+SELECT p.relname, h.relname, EXISTS (SELECT FROM kube_reports_internal.dumped_references() r
+    WHERE r.child = c.conrelid AND r.name = c.conname)
+FROM pg_constraint c JOIN pg_class p ON p.oid = c.confrelid JOIN pg_class h ON h.oid = c.conrelid
+WHERE c.contype = 'f' AND c.connamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)
+"""
+# Tables that only databases of the SQL variant have.
+ONLY_SQL = {"sql_answer"} if VARIANT == "c" else set()
+
+
+def chapter(page, heading):
+    return (TOP / "docs" / page).read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+
+
+@pytest.fixture(scope="module")
+def tables(stack):
+    """Each table with its primary key, or with an empty text."""
+    return dict(row.split("|") for row in stack.database.psql(TABLES).splitlines())
+
+
+def test_what_grows_has_each_table(tables):
+    """With what it grows and what bounds it; or among those that do not grow with reports"""
+    growing, _, other = chapter("operations.md", "What grows").partition("The other tables")
+    rows = [re.fullmatch(r"\| (.+?) \| (.+?) \| (.+) \|", line).groups() for line in growing.splitlines()
+            if line.startswith("| `")]
+    assert len(rows) > 15
+    named = [name for row in rows for name in re.findall(r"`(\w+)`", row[0])]
+    named += [name for line in other.partition("These views")[0].splitlines() if line.startswith("- ")
+              for name in re.findall(r"`(\w+)`", line.partition(":")[2])]
+    assert sorted(named) == sorted({*tables, *ONLY_SQL})
+
+
+def test_diagram_has_each_table_and_key(stack, tables):
+    """Every table with its primary key; an arrow for each foreign key, with a star where a dump lacks it"""
+    diagram = chapter("architecture/store.md", "Tables and their keys").split("```")[1]
+    arrows, above = set(), []
+    for line in diagram.splitlines():
+        found = re.match(r"([ |]*)(<-[*-]-)? ?(\w+)", line)
+        if not found:
+            continue
+        depth = len(found[1])
+        above = [(place, name) for place, name in above if place < depth]
+        if found[2]:
+            arrows.add((above[-1][1], found[3], "t" if "*" in found[2] else "f"))
+        above.append((depth, found[3]))
+    assert arrows == {tuple(row.split("|")) for row in stack.database.psql(REFERENCES).splitlines()}
+    plain = re.sub(r"unique \([^)]*\)|\(variant sql\)", "", diagram)
+    keys = re.findall(r"(\w+) \(([a-z_]+(?:, [a-z_]+)*)\)", plain)
+    assert [(name, key) for name, key in keys if name not in ONLY_SQL and tables.get(name) != key] == []
+    # Without a key: a single row, or rows that are their own identity.
+    left = {*tables, *ONLY_SQL} - {name for name, _ in keys}
+    assert left == {"store", "caller_secret", "rollup_mark", "reader_grant", "report_change"}
+    assert [name for name in left if not re.search(rf"\b{name}\b", diagram)] == []
+
+
+def test_locks_have_their_keys(stack):
+    """The table of locks has each function that gives a key, and the key that it gives"""
+    functions = stack.database.psql(
+        "SELECT p.proname, p.pronargs FROM pg_proc p WHERE p.pronamespace = 'kube_reports_internal'::regnamespace"
+        " AND p.proname ~ '_lock$' AND p.prorettype = 'integer'::regtype").splitlines()
+    assert len(functions) > 8
+    page = dict(re.findall(r"^\| `(\w+)\([a-z]*\)` \| ([^|]+) \|", chapter("architecture/store.md", "Locks"), re.M))
+    assert sorted(page) == sorted(row.split("|")[0] for row in functions)
+    for name, said in page.items():
+        arguments, key = "", said
+        if f"{name}|1" in functions:
+            # The key of each cluster.
+            arguments, key = "5", str(int(re.fullmatch(r"(-\d+) less the cluster's id", said)[1]) - 5)
+        assert stack.database.psql(f"SELECT kube_reports_internal.{name}({arguments})") == key, name
+
+
+def test_explained_query_is_that_of_the_page():
+    """The query of which the page says that EXPLAIN shows an index is the one that regress/sql explains"""
+    (query,) = (text for language, text in blocks_of("docs/analytics.md")
+                if language == "sql" and "score >= 8 ORDER BY" in text)
+    explained = (TOP / "regress" / "sql" / "answers.sql").read_text()
+    assert " ".join(query.split()).removesuffix(";") in " ".join(explained.split())
+
+
 # ---- make up ----
 
 @pytest.fixture(scope="module")
@@ -325,12 +414,24 @@ def test_what_make_up_prints(stack_of_make_up):
 
 
 def test_a_write_of_the_readme(stack_of_make_up):
-    """What psql writes there, kubectl shows"""
+    """What psql writes there, kubectl shows; the report keeps its results"""
     directory, _, environment, printed = stack_of_make_up
+    name = "6b82cb4f-c2af-5afb-f537-b9fb016b221c"
     (write,) = (text for _, text in blocks_of("README.md") if "patch_report" in text)
+
+    def results():
+        """The results of the report in the views, once none wait."""
+        def asked(sql):
+            return shell(f'. {directory}/run/env\npsql -X -A -t -c "{sql}"', directory, environment).out.strip()
+        until(lambda: asked("SELECT results_pending FROM kube_reports.status") == "f", 60, "the results")
+        return int(asked("SELECT count(*) FROM kube_reports.typed_result WHERE cluster_name = 'local'"
+                         f" AND namespace = 'shop' AND report = '{name}'"))
+
+    before = results()
     shell(f". {directory}/run/env\n{write.removeprefix('$ ')}", directory, environment)
     seen = "kubectl get polr -n shop -l seen=yes -o name"
-    assert "6b82cb4f-c2af-5afb-f537-b9fb016b221c" in shell(f"{printed[0]}\n{seen}", directory, environment).out
+    assert name in shell(f"{printed[0]}\n{seen}", directory, environment).out
+    assert results() == before > 0
 
 
 def test_make_up_again_changes_nothing(stack_of_make_up):
