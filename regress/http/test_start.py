@@ -1,7 +1,10 @@
 """The log lines of the start: what is served, from where, and what is missing."""
 
+import datetime
 import json
 import os
+import pathlib
+import re
 import signal
 import uuid
 
@@ -18,6 +21,13 @@ def log_lines(proxy):
 
 def messages(proxy, words):
     return [line for line in log_lines(proxy) if words in line.get("message", "")]
+
+
+def attempts(database):
+    """When proxies have connected to a server that logs connections, in seconds."""
+    log = pathlib.Path(f"{database.directory}/log/postgresql.log").read_text(encoding="utf-8", errors="replace")
+    times = re.findall(r"^(\S+ [\d:.]+) \S+ .*connection authorized: user=kube_reports_proxy ", log, re.M)
+    return [datetime.datetime.fromisoformat(time).timestamp() for time in times]
 
 
 def test_a_good_start(stack):
@@ -40,21 +50,46 @@ def test_a_good_start(stack):
 def test_a_database_without_the_extension(own_stack):
     """What is to be done is said once; nothing misleads; once it is done, the proxy is ready"""
     database = own_stack.database
-    database.start()
+    database.start("log_connections = on")
     for statement in ("CREATE ROLE kube_reports_owner LOGIN", "CREATE ROLE kube_reports_proxy LOGIN",
                       "CREATE DATABASE kube_reports OWNER kube_reports_owner"):
         database.psql(statement, user="postgres", database="postgres")
     proxy = own_stack.proxy(ready=False, flags=("--workers=2",))
     until(lambda: len(messages(proxy, "readyz fails")) == 2, 20, "both workers to say that they are not ready")
-    told = messages(proxy, "CREATE EXTENSION kube_reports")
-    assert len(told) == 1 and told[0]["level"] == "error"
-    assert 'database "kube_reports" does not have the extension' in told[0]["message"]
-    # Each worker says once that it is not ready, and that is all.
-    shown = [line for line in log_lines(proxy) if "listens at" not in line["message"]]
-    assert len(shown) == 3, shown
+
+    def said():
+        """The error: said once; and each worker says once that it is not ready, and that is all."""
+        told = messages(proxy, "CREATE EXTENSION kube_reports")
+        assert len(told) == 1 and told[0]["level"] == "error"
+        assert 'database "kube_reports" does not have the extension' in told[0]["message"]
+        shown = [line for line in log_lines(proxy) if "listens at" not in line["message"]]
+        assert len(shown) == 3, shown
+        return shown
+
+    shown = said()
     assert not [line for line in shown if "prepared statement" in line["message"] or "26000" in line["message"]]
     why = until(lambda: getattr(proxy.answers("/readyz/database"), "body", None), 10, "an answer")
     assert b"does not have the extension" in why
+    # Every process tries again, and says no more.
+    made = len(attempts(database))
+    until(lambda: len(attempts(database)) >= made + 12, 30, "further attempts")
+    said()
+    # Less and less often: the feed process, which has one connection, shows it, while the others stand still.
+    others = [*proxy.workers(), proxy.upkeep()]
+    for pid in others:
+        os.kill(pid, signal.SIGSTOP)
+
+    def pauses():
+        times = attempts(database)[-3:]
+        return [later - former for former, later in zip(times, times[1:])]
+
+    try:
+        until(lambda: min(pauses()) > 4.9, 60, "two pauses of five seconds")
+        assert max(pauses()) < 20
+    finally:
+        for pid in others:
+            os.kill(pid, signal.SIGCONT)
+    said()
 
     # The next thing that is missing is told in the same way.
     database.psql("CREATE EXTENSION kube_reports")
@@ -123,8 +158,9 @@ def test_what_is_served_goes(own_stack, lost, why, advice, back):
 
     until(not_ready, 20, "/readyz/database to say what is missing")
     assert set(codes) == {503}
-    told = until(lambda: [line for line in messages(proxy, advice) if line["level"] == "error"], 10,
-                 "the line of a start")
+    # Beside the statements that fail, each told once a minute.
+    told = until(lambda: [line for line in messages(proxy, advice) if line["level"] == "error"
+                          and not line["message"].startswith("database: ")], 10, "the line of a start")
     assert len(told) == 1
     assert api.get(path).code == 503
 
