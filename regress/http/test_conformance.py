@@ -125,3 +125,13 @@ def test_no_excuses(rows):
     assert [row.id for row in rows if row.state == "n/a" and row.priority != "fact"] == []
     assert [row.id for row in rows if row.priority == "MUST" and row.state.startswith("differs")
             and row.id not in MUST_THAT_MAY_DIFFER] == []
+
+
+def test_differences_name_existing_tests(tests):
+    """The last column of "Intended differences" has tests that exist, or none"""
+    table = DOCUMENT.read_text(encoding="utf-8").partition("## Intended differences")[2].partition("\n## ")[0]
+    last = [line.rpartition(" | ")[2].removesuffix(" |") for line in table.splitlines() if line.startswith("| ")][2:]
+    assert len(last) > 15
+    named = [test for column in last for test in re.findall(r"`([^`]+)`", column)]
+    assert [column for column in last if column != "none" and "`" not in column] == []
+    assert [test for test in named if test not in tests] == []

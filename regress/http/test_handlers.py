@@ -706,6 +706,13 @@ def test_watch_is_not_buffered(pods, ns):
     connection.close()
 
 
+def test_a_stream_without_events(pods, ns):
+    """AGG-16: its headers come with a blank, and its end adds nothing"""
+    answer = pods.api.get(pods.path(ns), watch="true", resourceVersion=pods.version(), timeoutSeconds="1")
+    assert answer.code == 200 and answer.headers["Transfer-Encoding"] == "chunked"
+    assert answer.body == b" "
+
+
 # ---- documents ----
 
 def test_discovery_of_subresources(types):

@@ -212,6 +212,19 @@ def test_equal_numbers(api, ns):
         assert answer.code == 200 and answer.json == stored
 
 
+@pytest.mark.parametrize("written, code", [
+    ("1e15", 201), ("9007199254740991.0", 201), ("9007199254740992.0", 422), ("1e17", 422), ("1e18", 422),
+    ("1000000000000000000", 201)])
+def test_large_integers(api, ns, written, code):
+    """MODEL-02: with a point or an exponent a number is an integer up to 2^53 - 1, without them up to 2^63 - 1"""
+    document = json.dumps(report("a", summary={"pass": "number"})).replace('"number"', written)
+    answer = api.post(path_of(POLR, ns), document)
+    assert answer.code == code, answer
+    if code == 422:
+        (cause,) = failure(answer, 422, "Invalid")["details"]["causes"]
+        assert cause["field"] == "summary.pass" and "must be of type integer" in cause["message"]
+
+
 def test_depth(api, ns):
     """REQ-08: 1,000 levels"""
     document = json.dumps(report("a"))[:-1] + ', "x": %s}'
