@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import socket
+import struct
 
 import pytest
 
@@ -180,14 +181,6 @@ def test_env_of_a_reader(checkout):
 
 # ---- the samples ----
 
-# What the page's queries name, in make up's words.
-NAMES = {"'prod'": "'local'", '"prod"': '"local"', "team-a": "shop", "team-b": "payments",
-         "'pod-1'": "'catalog-5f6d8b9c7-2xk4m'",
-         "'policy-1'": "'disallow-privilege-escalation'", "'rule-1'": "'autogen-privilege-escalation'",
-         "'policy-2'": "'require-run-as-nonroot'", "CVE-2024-0001": "CVE-2021-44228"}
-STAGING = "5a3d1e5a-0000-4000-8000-000000000002"
-
-
 def questions():
     """The queries of docs/analytics.md with their numbers."""
     page = (TOP / "docs" / "analytics.md").read_text()
@@ -197,14 +190,9 @@ def questions():
 
 
 def test_every_question_has_an_answer(stack_of_samples):
-    """Each query of the page, as an analyst, says something on the first day"""
-    local = stack_of_samples.psql("SELECT uid FROM kube_reports.cluster WHERE name = 'local'")
-    names = {**NAMES, "00000000-0000-4000-8000-00000000000a": local, "00000000-0000-4000-8000-00000000000b": STAGING,
-             ":'audit'": "(now() - interval '14 days')"}
+    """Each query of the page, as it stands there, as an analyst, says something on the first day"""
     count = 0
     for number, sql in questions():
-        for word, ours in names.items():
-            sql = sql.replace(word, ours)
         rows = stack_of_samples.psql(f"SELECT count(*) FROM ({sql}) q", "env.reader")
         assert int(rows) > 0, f"question {number}: {sql}"
         count += 1
@@ -234,11 +222,16 @@ def test_picture(stack_of_samples, tmp_path):
             browser.look(1280, scheme, "screen")
             browser.open(page.as_uri())
             picture = browser.picture(1280, 905)
-            assert picture.startswith(b"\x89PNG") and 30000 < len(picture) < 400000
+            file = TOP / "docs" / f"dashboard-{scheme}.png"
             if os.environ.get("SCREENSHOTS"):
-                (TOP / "docs" / f"dashboard-{scheme}.png").write_bytes(picture)
+                file.write_bytes(picture)
+            for bytes_of in (picture, file.read_bytes()):
+                assert bytes_of.startswith(b"\x89PNG") and 30000 < len(bytes_of) < 400000
+                assert struct.unpack(">II", bytes_of[16:24]) == (1280, 905)
     finally:
         browser.end()
+    light, dark = ((TOP / "docs" / f"dashboard-{scheme}.png").read_bytes() for scheme in ("light", "dark"))
+    assert light != dark
 
 
 def commands(block):
