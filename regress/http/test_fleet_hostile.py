@@ -62,12 +62,75 @@ def test_a_name_that_is_the_uid_of_another(receiver):
         f"SELECT count(*) FROM kube_reports.search_results('{{\"cluster\": \"{victim}\"}}')") == "0"
     for statement in (f"SELECT kube_reports.register_cluster(gen_random_uuid(), upper('{victim}'))",
                       f"UPDATE kube_reports.cluster SET name = '{victim}' WHERE uid = '{cluster}'"):
-        with pytest.raises(AssertionError, match="cluster_name_no_uid|is the uid of a cluster"):
+        with pytest.raises(AssertionError, match="cluster_name_clear|is the uid of a cluster"):
             receiver.database.psql(statement)
     # Its own uid is a name like any other.
     cluster, token = receiver.add("honest")
     assert receiver.post("results", batch([result("b")], extraMetadata={"clusterName": cluster}), token).code == 200
     assert receiver.database.psql(f"SELECT name FROM kube_reports.cluster WHERE uid = '{cluster}'") == cluster
+
+
+@pytest.mark.parametrize("name", ["prod\u202eue-", "prod-eu\u200b", "prod\tx", "prod-eu\n", "\ufeffprod", "pr\u00adod",
+                                  "a\u00a0b", "prod\u2066", "prod\u3164", "prod\U000e0041", "prod ", " prod",
+                                  "\u0085"], ids=ascii)
+def test_a_name_with_what_does_not_show(receiver, name):
+    """No cluster is named so that it looks like another: neither a sender, nor the owner gives it that name"""
+    cluster, token = receiver.add(f"hidden-{uuid.uuid4().hex}")
+    answer = receiver.post("results", batch([result("a")], extraMetadata={"clusterName": name}), token)
+    assert answer.code == 200 and receiver.count(cluster) == 1
+    row = f"FROM kube_reports.cluster WHERE uid = '{cluster}'"
+    assert receiver.database.psql(f"SELECT name = '' {row}") == "t"
+    with contextlib.closing(psycopg2.connect(receiver.database.connection())) as connection:
+        for statement in ("SELECT kube_reports.register_cluster(gen_random_uuid(), %s)",
+                          "SELECT kube_reports.add_sender(gen_random_uuid(), 'never', cluster_name => %s)"):
+            with connection.cursor() as cursor, pytest.raises(psycopg2.errors.InvalidParameterValue) as refused:
+                cursor.execute(statement, (name,))
+            connection.rollback()
+            hidden = [letter for letter in name.strip(" ") if not letter.isprintable()
+                      or letter in "\u00a0\u3164"]
+            assert "begins or ends with a space" in str(refused.value) if not hidden else \
+                f"the character U+{ord(hidden[0]):04X}" in str(refused.value), refused.value
+        with connection.cursor() as cursor, pytest.raises(psycopg2.errors.CheckViolation, match="cluster_name_clear"):
+            cursor.execute("UPDATE kube_reports.cluster SET name = %s WHERE uid = %s", (name, cluster))
+
+
+@pytest.mark.parametrize("name", ["Produktion S\u00fcd (\u6771\u4eac) #1", "\u043f\u0440\u043e\u0434", "a  b"],
+                         ids=ascii)
+def test_a_name_in_any_language(receiver, name):
+    cluster, token = receiver.add(f"shown-{uuid.uuid4().hex}")
+    assert receiver.post("results", batch([result("a")], extraMetadata={"clusterName": name}), token).code == 200
+    assert receiver.database.psql(f"SELECT name FROM kube_reports.cluster WHERE uid = '{cluster}'") == name
+
+
+def test_a_cluster_whose_name_is_refused(receiver):
+    """clusterName is a label of its cluster even if the name is not taken; another clusterName is 403 from then on"""
+    receiver.add("named", cluster_name="taken")
+    cluster, token = receiver.add("nameless")
+
+    def send(assessment, name):
+        return receiver.post("results", batch([result("a")], assessment=assessment,
+                                              extraMetadata={"cluster_name": name}), token).code
+
+    assert [send("one", "Taken"), send("two", "Taken"), send("three", "free")] == [200, 200, 403]
+    shown = receiver.database.psql("SELECT cluster_name = '', labels FROM kube_reports.fleet_freshness "
+                                   f"WHERE cluster = '{cluster}'")
+    assert shown == 't|{"clusterName": "Taken"}'
+    # A name counts wherever a cluster is named; the label only where labels are.
+    assert receiver.database.psql(
+        "SELECT count(*) FROM kube_reports.search_results('{\"cluster\": \"Taken\"}')") == "0"
+    assert receiver.database.psql("SELECT * FROM kube_reports.clusters('clusterName=Taken')") == cluster
+    # The owner names it; then its sender must give that name.
+    receiver.database.psql(f"UPDATE kube_reports.cluster SET name = 'free' WHERE uid = '{cluster}'", user="postgres")
+    assert [send("four", "Taken"), send("five", "free")] == [403, 200]
+
+
+def test_a_proxy_with_a_name_that_does_not_show(module_stack, receiver):
+    """--cluster-name, too: the proxy is not ready, and its log says why"""
+    proxy = module_stack.proxy(ready=False, flags=["--cluster-name=prod\u202eue"])
+    until(lambda: "cannot have a name with the character U+202E" in proxy.log_path.read_text(), 30, "the reason")
+    assert proxy.answers().code == 500
+    assert receiver.database.psql("SELECT count(*) FROM kube_reports.cluster WHERE name LIKE 'prod%ue'") == "0"
+    proxy.stop()
 
 
 def test_two_senders_of_one_name(receiver):

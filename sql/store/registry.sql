@@ -318,8 +318,18 @@ CREATE FUNCTION kube_reports_internal.require_cluster_name(name text, uid uuid) 
 LANGUAGE plpgsql IMMUTABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
+DECLARE
+	hidden		text := upper(to_hex(ascii(kube_reports_internal.hidden_character(name))));
 BEGIN
-	IF NOT kube_reports_internal.is_cluster_name(name, uid) THEN
+	IF hidden IS NOT NULL THEN
+		RAISE EXCEPTION 'cluster % cannot have a name with the character U+%', uid,
+			lpad(hidden, greatest(length(hidden), 4), '0')
+			USING ERRCODE = 'invalid_parameter_value',
+				HINT = 'A name has no control characters, no marks of direction and nothing else that does not show.';
+	ELSIF name ~ '^ | $' THEN
+		RAISE EXCEPTION 'cluster % cannot have the name "%", which begins or ends with a space', uid, name
+			USING ERRCODE = 'invalid_parameter_value';
+	ELSIF NOT kube_reports_internal.is_cluster_name(name, uid) THEN
 		RAISE EXCEPTION 'cluster % cannot have the name "%", which is the uid of a cluster', uid, name
 			USING ERRCODE = 'invalid_parameter_value',
 				HINT = 'Filters take names and uids: a name that is a uid would select two clusters.';
@@ -361,8 +371,8 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports.register_cluster(uuid, text, jsonb, jsonb)
 	IS 'registers a cluster by the uid of its namespace kube-system; returns its id in this store. A known cluster '
-		'stays as it is. Raises 22023 when the name is the uid of another cluster, 55006 when the cluster is being '
-		'removed';
+		'stays as it is. Raises 22023 when the name is the uid of another cluster or has characters that do not show, '
+		'55006 when the cluster is being removed';
 
 CREATE FUNCTION kube_reports.set_cluster_labels(cluster uuid, labels jsonb) RETURNS void
 LANGUAGE plpgsql VOLATILE

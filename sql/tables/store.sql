@@ -33,14 +33,28 @@ COMMENT ON SEQUENCE kube_reports_internal.resource_type_id_seq IS 'ids of resour
 
 ---- clusters ----
 
+-- Two names that look the same are a trap for whoever reads a page or sets rights.  These characters show nothing, turn
+-- the direction of what follows, or look like a space.
+CREATE FUNCTION kube_reports_internal.hidden_character(name text) RETURNS text
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT substring(name COLLATE "C" FROM '[\u0001-\u001f\u007f-\u00a0\u00ad\u034f\u061c\u115f\u1160\u1680\u17b4\u17b5'
+		'\u180b-\u180f\u2000-\u200f\u2028-\u202f\u205f-\u206f\u2800\u3000\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb'
+		'\U0001d173-\U0001d17a\U000e0000-\U000e0fff]');
+END;
+COMMENT ON FUNCTION kube_reports_internal.hidden_character(text)
+	IS 'the first character of a name that does not show: a control or format character, a mark of direction, a filler '
+		'or a space other than U+0020; null if there is none';
+
 -- Questions take a cluster's uid or name.  So no name may be the uid of another cluster, also of one to come.
 CREATE FUNCTION kube_reports_internal.is_cluster_name(name text, uid uuid) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
-	SELECT name = uid::text OR name !~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$';
+	SELECT name = uid::text OR name !~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
+		AND name !~ '^ | $' AND kube_reports_internal.hidden_character(name) IS NULL;
 END;
 COMMENT ON FUNCTION kube_reports_internal.is_cluster_name(text, uuid)
-	IS 'whether a cluster may have a name: any text but the uid of another cluster';
+	IS 'whether a cluster may have a name: not the uid of another cluster, no space at an end, no hidden_character()';
 
 CREATE TABLE kube_reports.cluster (
 	id			integer PRIMARY KEY DEFAULT nextval('kube_reports_internal.cluster_id_seq'),
@@ -51,7 +65,7 @@ CREATE TABLE kube_reports.cluster (
 	created_at	timestamptz NOT NULL DEFAULT now(),
 	last_seen	timestamptz,
 	removing	boolean NOT NULL DEFAULT false,
-	CONSTRAINT cluster_name_no_uid CHECK (kube_reports_internal.is_cluster_name(name, uid))
+	CONSTRAINT cluster_name_clear CHECK (kube_reports_internal.is_cluster_name(name, uid))
 );
 COMMENT ON TABLE kube_reports.cluster IS 'the Kubernetes clusters whose reports are stored here';
 COMMENT ON COLUMN kube_reports.cluster.uid IS 'uid of the namespace kube-system';
