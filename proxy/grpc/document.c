@@ -32,6 +32,7 @@ typedef KubeReports__Forward__V1__EvidenceFile ForwardFile;
 typedef KubeReports__Forward__V1__EvidenceStored ForwardEvidenceStored;
 typedef KubeReports__Forward__V1__Pair ForwardPair;
 typedef KubeReports__Forward__V1__Remediation ForwardRemediation;
+typedef KubeReports__Forward__V1__RemediationObject ForwardRemediationObject;
 typedef KubeReports__Forward__V1__Result ForwardResult;
 typedef KubeReports__Forward__V1__Scan ForwardScan;
 typedef KubeReports__Forward__V1__Stored ForwardStored;
@@ -250,6 +251,24 @@ write_results(Writer *writer, const ForwardBatch *batch)
 	writer->comma = true;
 }
 
+/* Writes the object of a remediation as its payload, {"object": {...}}; absent: nothing. */
+static void
+write_payload(Writer *writer, const char *key, const ForwardRemediationObject *object, const char *field,
+			  size_t position)
+{
+	if (object == NULL)
+		return;
+	write_key(writer, key);
+	strbuf_puts(&writer->buf, "{\"object\":");
+	open_item(writer, 0);
+	write_text(writer, "kind", object->kind, field, position);
+	write_key(writer, "metadata");
+	open_item(writer, 0);
+	write_text(writer, "name", object->name, field, position);
+	strbuf_puts(&writer->buf, "}}}");
+	writer->comma = true;
+}
+
 static void
 write_remediations(Writer *writer, const ForwardBatch *batch)
 {
@@ -264,6 +283,12 @@ write_remediations(Writer *writer, const ForwardBatch *batch)
 		write_text(writer, "rule", remediation->rule, "remediations[%zu].rule", i);
 		write_text(writer, "applicationState", remediation->application_state, "remediations[%zu].application_state",
 				   i);
+		write_text(writer, "type", remediation->type, "remediations[%zu].type", i);
+		write_key(writer, "apply");
+		strbuf_puts(&writer->buf, remediation->apply ? "true" : "false");
+		write_payload(writer, "current", remediation->current, "remediations[%zu].current", i);
+		write_payload(writer, "outdated", remediation->outdated, "remediations[%zu].outdated", i);
+		write_text(writer, "errorMessage", remediation->error_message, "remediations[%zu].error_message", i);
 		strbuf_putc(&writer->buf, '}');
 	}
 	strbuf_putc(&writer->buf, ']');
@@ -412,6 +437,7 @@ static const char *const renamed[][2] = {
 	{"assessmentId", "assessment_id"},
 	{"extraMetadata", "extra_metadata"},
 	{"applicationState", "application_state"},
+	{"errorMessage", "error_message"},
 };
 
 const char *

@@ -121,10 +121,28 @@ def test_batches(receiver):
     assert (stored.assessment_id, stored.sequence, stored.accepted, stored.changed) == ("one", 1, 4, 3)
     assert receiver.results(cluster) == "a pass, b fail, c skip"
     assert receiver.results(cluster, "coalesce(properties->>'remediation/fix-b', '-')") == "-, NotApplied, -"
+    assert receiver.database.psql("SELECT extra_metadata->>'randomKey' FROM kube_reports.cluster "
+                                  f"WHERE uid = '{cluster}'") == "random value"
     assert receiver.database.psql(
         "SELECT DISTINCT source, policy, category, severity, subject_kind, subject_name, properties->>'control' "
         f"FROM kube_reports.typed_result WHERE cluster = '{cluster}'") == \
         "Compliance Operator|ocp4-cis|cis|high|Cluster|cluster.example.com|NIST-800-53: CM-6;CM-6(1)"
+
+
+def test_views_of_remediations(receiver):
+    """What a message says of a remediation is in the view, as with JSON"""
+    cluster, token = receiver.add()
+    payload = FORWARD.RemediationObject(kind="MachineConfig", name="75-a")
+    receiver.sender(token).batch(batch([result("a", "FAIL"), result("b", "FAIL")], remediations=[
+        FORWARD.Remediation(name="fix-a", rule="a", application_state="Error", type="Enforcement", apply=True,
+                            current=payload, outdated=FORWARD.RemediationObject(), error_message="no such pool"),
+        FORWARD.Remediation(name="fix-b", rule="b")]))
+    receiver.results(cluster)
+    assert receiver.database.psql(
+        "SELECT remediation, state, wanted, type, outdated, coalesce(error, '-'), object_kind, object_name FROM "
+        f"kube_reports.remediations WHERE cluster = '{cluster}' ORDER BY remediation").splitlines() == [
+            "fix-a|Error|t|Enforcement|t|no such pool|MachineConfig|75-a",
+            "fix-b|NotApplied|f|Configuration|f|-||"]
 
 
 def kept(name, index=1, **more):
@@ -275,6 +293,11 @@ def test_repeated_single_results(receiver):
     ({"sequence": 0}, ["sequence"]), ({"sequence": 10000}, ["sequence"]), ({"assessment_id": ""}, ["assessment_id"]),
     ({"scan": FORWARD.Scan(name="../x")}, ["scan.name"]),
     ({"remediations": [FORWARD.Remediation(rule="a")]}, ["remediations[0].name"]),
+    ({"remediations": [FORWARD.Remediation(rule="a", name="n", error_message="e" * 2001,
+                                           current=FORWARD.RemediationObject(kind="k" * 254))]},
+     ["remediations[0].error_message", "remediations[0].current"]),
+    ({"remediations": [FORWARD.Remediation(rule="a", name="n", outdated=FORWARD.RemediationObject(name="a\0b"))]},
+     ["remediations[0].outdated"]),
     ({"extra_metadata": {"k": "v" * 254}}, ["extra_metadata.k"]),
     ({"results": [result("a", description="a\0b")]}, ["results[0].description"]),
     ({"results": [result("a", extra={"k": "a\0b"})]}, ["results[0].extra"]),

@@ -346,7 +346,8 @@ CREATE VIEW kube_reports.fleet_freshness WITH (security_barrier) AS
 		OR c.id IN (SELECT n.cluster_id FROM kube_reports_internal.caller_namespace n);
 COMMENT ON VIEW kube_reports.fleet_freshness
 	IS 'clusters, each with the time at which one of its proxies last opened a connection or ran upkeep (each '
-		'minute), and the newest and the oldest evaluation among the reports that the reader may see';
+		'minute), or its sender was last answered (an idle one asks each minute), and the newest and the oldest '
+		'evaluation among the reports that the reader may see';
 
 ---- frameworks ----
 
@@ -377,44 +378,70 @@ CREATE VIEW kube_reports.control_counts WITH (security_barrier) AS
 COMMENT ON VIEW kube_reports.control_counts
 	IS 'counts by status for the controls of frameworks: which clusters and resources have checks for a control';
 
--- The result of a check is the owner of its remediations.  If a check has several remediations, each has the name of
--- the check and a number.
-CREATE VIEW kube_reports.remediable_failures WITH (security_barrier) AS
-	SELECT c.uid AS cluster, c.name AS cluster_name, r.namespace, g.name AS check_result, k.policy AS scan,
-		k.category AS suite, k.rule, k.severity,
-		kube_reports_internal.status_name(r.status) AS status, r.since, coalesce(m.remediations, '{}') AS remediations,
-			coalesce(m.states, '{}') AS states
+-- store_results() adds the marker to results that have remediations; a batch of objects may contain anything.
+CREATE VIEW kube_reports_internal.forwarded_remediable AS
+	SELECT r.cluster_id, r.namespace, r.status, r.since, r.criterion, d.properties
 	FROM kube_reports_internal.visible_result r
 		JOIN kube_reports_internal.detail d ON d.id = r.detail AND d.properties <> '{}'
 			AND d.properties @> '{"automated-remediation": "true"}'
-		JOIN kube_reports.cluster c ON c.id = r.cluster_id
-		JOIN kube_reports_internal.criterion k ON k.id = r.criterion
 		JOIN kube_reports_internal.origin g ON g.id = r.origin
-		JOIN kube_reports.resource_type t ON t.id = g.resource_type AND t."group" = 'compliance.openshift.io'
-			AND t.plural = 'compliancecheckresults'
-		LEFT JOIN (SELECT o.cluster_id, o.namespace, o.check_result, array_agg(o.name ORDER BY o.name) AS remediations,
-			array_agg(o.state ORDER BY o.name) AS states
-			FROM (SELECT o.cluster_id, o.namespace, o.name,
-					coalesce(nullif(kube_reports_internal.string_at(o.body, 'status', 'applicationState'), ''),
-						'NotApplied') AS state,
-					-- Members are stored in the order of their names.
-					coalesce(substring(kube_reports_internal.value_at(o.metadata, 'ownerReferences')
-						FROM '"kind": *"ComplianceCheckResult", *"name": *"([^"\\]*)"'), o.name) AS check_result
-				FROM (SELECT o.cluster_id, o.namespace, o.name, o.metadata, o.body
-					FROM kube_reports.object o
-						JOIN kube_reports.resource_type t ON t.id = o.resource_type
-							AND t."group" = 'compliance.openshift.io' AND t.plural = 'complianceremediations'
-					WHERE o.cluster_id = ANY (ARRAY(SELECT w.id FROM kube_reports_internal.caller_cluster w))
-						OR (o.cluster_id, o.namespace) IN (SELECT n.cluster_id, n.namespace
-							FROM kube_reports_internal.caller_namespace n)
-					OFFSET 0) o) o
-			GROUP BY o.cluster_id, o.namespace, o.check_result) m
-			ON m.cluster_id = g.cluster_id AND m.namespace = g.namespace AND m.check_result = g.name
-	WHERE r.status IN ('w', 'f', 'e');
+		JOIN kube_reports.resource_type t ON t.id = g.resource_type AND t."group" = 'openreports.io'
+			AND t.plural = 'clusterreports';
+COMMENT ON VIEW kube_reports_internal.forwarded_remediable
+	IS 'the forwarded results with remediations that the role that reads the view may see';
+
+-- The result of a check is the owner of its remediations.  If a check has several remediations, each has the name of
+-- the check and a number.
+CREATE VIEW kube_reports.remediable_failures WITH (security_barrier) AS
+	-- A UNION has no barrier of its own: PostgreSQL would move a reader's function into its parts.
+	SELECT u.* FROM (
+		SELECT c.uid AS cluster, c.name AS cluster_name, r.namespace, g.name AS check_result, k.policy AS scan,
+			k.category AS suite, k.rule, k.severity,
+			kube_reports_internal.status_name(r.status) AS status, r.since,
+				coalesce(m.remediations, '{}') AS remediations, coalesce(m.states, '{}') AS states
+		FROM kube_reports_internal.visible_result r
+			JOIN kube_reports_internal.detail d ON d.id = r.detail AND d.properties <> '{}'
+				AND d.properties @> '{"automated-remediation": "true"}'
+			JOIN kube_reports.cluster c ON c.id = r.cluster_id
+			JOIN kube_reports_internal.criterion k ON k.id = r.criterion
+			JOIN kube_reports_internal.origin g ON g.id = r.origin
+			JOIN kube_reports.resource_type t ON t.id = g.resource_type AND t."group" = 'compliance.openshift.io'
+				AND t.plural = 'compliancecheckresults'
+			LEFT JOIN (SELECT o.cluster_id, o.namespace, o.check_result,
+				array_agg(o.name ORDER BY o.name) AS remediations, array_agg(o.state ORDER BY o.name) AS states
+				FROM (SELECT o.cluster_id, o.namespace, o.name,
+						coalesce(nullif(kube_reports_internal.string_at(o.body, 'status', 'applicationState'), ''),
+							'NotApplied') AS state,
+						-- Members are stored in the order of their names.
+						coalesce(substring(kube_reports_internal.value_at(o.metadata, 'ownerReferences')
+							FROM '"kind": *"ComplianceCheckResult", *"name": *"([^"\\]*)"'), o.name) AS check_result
+					FROM (SELECT o.cluster_id, o.namespace, o.name, o.metadata, o.body
+						FROM kube_reports.object o
+							JOIN kube_reports.resource_type t ON t.id = o.resource_type
+								AND t."group" = 'compliance.openshift.io' AND t.plural = 'complianceremediations'
+						WHERE o.cluster_id = ANY (ARRAY(SELECT w.id FROM kube_reports_internal.caller_cluster w))
+							OR (o.cluster_id, o.namespace) IN (SELECT n.cluster_id, n.namespace
+								FROM kube_reports_internal.caller_namespace n)
+						OFFSET 0) o) o
+				GROUP BY o.cluster_id, o.namespace, o.check_result) m
+				ON m.cluster_id = g.cluster_id AND m.namespace = g.namespace AND m.check_result = g.name
+		WHERE r.status IN ('w', 'f', 'e')
+		UNION ALL
+		SELECT c.uid, c.name, r.namespace, k.rule, k.policy, k.category, k.rule, k.severity,
+			kube_reports_internal.status_name(r.status), r.since, m.remediations, m.states
+		FROM kube_reports_internal.forwarded_remediable r
+			JOIN kube_reports.cluster c ON c.id = r.cluster_id
+			JOIN kube_reports_internal.criterion k ON k.id = r.criterion
+			CROSS JOIN LATERAL (SELECT
+					array_agg(substr(p.key, 13) COLLATE "C" ORDER BY p.key COLLATE "C") AS remediations,
+					array_agg(p.value ORDER BY p.key COLLATE "C") AS states
+				FROM jsonb_each_text(r.properties) p WHERE starts_with(p.key, 'remediation/')) m
+		WHERE r.status IN ('w', 'f', 'e') AND m.remediations IS NOT NULL
+	) u;
 COMMENT ON VIEW kube_reports.remediable_failures
 	IS 'checks of the Compliance Operator that do not pass and can be corrected automatically, with the names of '
 		'their remediations and the state of each (NotApplied, Pending, Applied, Outdated, Error and others); the '
-		'lists are empty while a check has no remediation';
+		'lists are empty while a check has no remediation. Of forwarded results, check_result is the rule';
 
 ---- remediations ----
 
@@ -422,27 +449,49 @@ COMMENT ON VIEW kube_reports.remediable_failures
 -- there.  So no expression here may fail for any document, and rows are limited to those that the reader may see before
 -- any expression is evaluated.
 CREATE VIEW kube_reports.remediations WITH (security_barrier) AS
-	SELECT c.uid AS cluster, c.name AS cluster_name, o.namespace, o.name AS remediation,
-		coalesce(nullif(kube_reports_internal.string_at(o.body, 'status', 'applicationState'), ''),
-			'NotApplied') AS state,
-		coalesce(kube_reports_internal.value_at(o.body, 'spec', 'apply') = 'true', false) AS wanted,
-		coalesce(kube_reports_internal.string_at(o.body, 'spec', 'type'), 'Configuration') AS type,
-		kube_reports_internal.value_at(o.body, 'spec', 'outdated', 'object') IS NOT NULL AS outdated,
-			kube_reports_internal.string_at(o.body, 'status', 'errorMessage') AS error,
-		kube_reports_internal.string_at(o.body, 'spec', 'current', 'object', 'kind') AS object_kind,
-		kube_reports_internal.string_at(o.body, 'spec', 'current', 'object', 'metadata', 'name') AS object_name,
-		kube_reports_internal.string_at(o.metadata, 'labels', 'compliance.openshift.io/suite') AS suite,
-		kube_reports_internal.string_at(o.metadata, 'labels', 'compliance.openshift.io/scan-name') AS scan
-	FROM (SELECT o.cluster_id, o.namespace, o.name, o.metadata, o.body
-			FROM kube_reports.object o
-				JOIN kube_reports.resource_type t ON t.id = o.resource_type AND t."group" = 'compliance.openshift.io'
-					AND t.plural = 'complianceremediations'
-			WHERE o.cluster_id = ANY (ARRAY(SELECT w.id FROM kube_reports_internal.caller_cluster w))
-				OR (o.cluster_id, o.namespace) IN (SELECT n.cluster_id, n.namespace
-					FROM kube_reports_internal.caller_namespace n)
-			OFFSET 0) o
-		JOIN kube_reports.cluster c ON c.id = o.cluster_id;
+	-- A UNION has no barrier of its own: PostgreSQL would move a reader's function into its parts.
+	SELECT u.* FROM (
+		SELECT c.uid AS cluster, c.name AS cluster_name, o.namespace, o.name AS remediation,
+			coalesce(nullif(kube_reports_internal.string_at(o.body, 'status', 'applicationState'), ''),
+				'NotApplied') AS state,
+			coalesce(kube_reports_internal.value_at(o.body, 'spec', 'apply') = 'true', false) AS wanted,
+			coalesce(kube_reports_internal.string_at(o.body, 'spec', 'type'), 'Configuration') AS type,
+			kube_reports_internal.value_at(o.body, 'spec', 'outdated', 'object') IS NOT NULL AS outdated,
+				kube_reports_internal.string_at(o.body, 'status', 'errorMessage') AS error,
+			kube_reports_internal.string_at(o.body, 'spec', 'current', 'object', 'kind') AS object_kind,
+			kube_reports_internal.string_at(o.body, 'spec', 'current', 'object', 'metadata', 'name') AS object_name,
+			kube_reports_internal.string_at(o.metadata, 'labels', 'compliance.openshift.io/suite') AS suite,
+			kube_reports_internal.string_at(o.metadata, 'labels', 'compliance.openshift.io/scan-name') AS scan
+		FROM (SELECT o.cluster_id, o.namespace, o.name, o.metadata, o.body
+				FROM kube_reports.object o
+					JOIN kube_reports.resource_type t ON t.id = o.resource_type
+						AND t."group" = 'compliance.openshift.io' AND t.plural = 'complianceremediations'
+				WHERE o.cluster_id = ANY (ARRAY(SELECT w.id FROM kube_reports_internal.caller_cluster w))
+					OR (o.cluster_id, o.namespace) IN (SELECT n.cluster_id, n.namespace
+						FROM kube_reports_internal.caller_namespace n)
+				OFFSET 0) o
+			JOIN kube_reports.cluster c ON c.id = o.cluster_id
+		UNION ALL
+		-- All results of a rule have its remediations.
+		SELECT c.uid, c.name, f.namespace, f.remediation, f.state,
+			coalesce(f.properties->>('remediation-apply/' || f.remediation) = 'true', false),
+			coalesce(f.properties->>('remediation-type/' || f.remediation), 'Configuration'),
+			coalesce(f.properties->>('remediation-outdated/' || f.remediation) = 'true', false),
+			f.properties->>('remediation-error/' || f.remediation),
+			f.properties->>('remediation-kind/' || f.remediation),
+			f.properties->>('remediation-object/' || f.remediation),
+			f.suite COLLATE "default", f.scan COLLATE "default"
+		FROM (SELECT DISTINCT ON (r.cluster_id, k.policy, p.key) r.cluster_id, r.namespace,
+					substr(p.key, 13) COLLATE "C" AS remediation, p.value AS state, r.properties,
+					nullif(k.category, '') AS suite, k.policy AS scan
+				FROM kube_reports_internal.forwarded_remediable r
+					JOIN kube_reports_internal.criterion k ON k.id = r.criterion
+					CROSS JOIN LATERAL jsonb_each_text(r.properties) p
+				WHERE starts_with(p.key, 'remediation/')
+				ORDER BY r.cluster_id, k.policy, p.key, r.since DESC, r.criterion) f
+			JOIN kube_reports.cluster c ON c.id = f.cluster_id
+	) u;
 COMMENT ON VIEW kube_reports.remediations
-	IS 'the Compliance Operator''s remediations, where ComplianceRemediation is registered. state: the operator''s '
-		'own word (NotApplied, Pending, Applied, Outdated, Error and others). remediable_failures has the checks that '
-		'they correct';
+	IS 'the Compliance Operator''s remediations, where ComplianceRemediation is registered, and those that senders '
+		'forward with results (their namespace is empty). state: the operator''s own word (NotApplied, Pending, '
+		'Applied, Outdated, Error and others). remediable_failures has the checks that they correct';

@@ -183,7 +183,8 @@ BEGIN
 				FROM kube_reports.fleet_score(first_day, last_day, jsonb_strip_nulls(jsonb_build_object(
 					'cluster', to_jsonb(clusters), 'source', to_jsonb(sources)))) l;
 		WHEN 'fleet/remediations' THEN
-			RETURN QUERY SELECT ARRAY[l.cluster_name, l.cluster::text, l.namespace, l.remediation], to_json(l)
+			RETURN QUERY SELECT
+					ARRAY[l.cluster_name, l.cluster::text, l.namespace, l.remediation, coalesce(l.scan, '')], to_json(l)
 				FROM kube_reports.remediations l
 				WHERE l.cluster = ANY (clusters) AND (namespaces IS NULL OR l.namespace = ANY (namespaces))
 					AND (states IS NULL OR l.state = ANY (states)) AND (suites IS NULL OR l.suite = ANY (suites))

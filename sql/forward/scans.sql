@@ -65,6 +65,34 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION kube_reports_internal.subject_kind(jsonb) IS 'the kind of the subject of a forwarded result';
 
+CREATE FUNCTION kube_reports_internal.is_payload(payload jsonb) RETURNS boolean
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT coalesce(jsonb_typeof(payload) = 'null' OR jsonb_typeof(payload) = 'object'
+		AND coalesce(jsonb_typeof(payload->'object') IN ('object', 'null'), true)
+		AND coalesce(length(payload#>>'{object,kind}') <= 253, true)
+		AND coalesce(length(payload#>>'{object,metadata,name}') <= 253, true), true);
+END;
+COMMENT ON FUNCTION kube_reports_internal.is_payload(jsonb)
+	IS 'whether a value can be the member current or outdated of a forwarded remediation; both may be absent';
+
+-- The results of a rule keep its remediations in their properties, so that a reader sees both or neither.  The views of
+-- remediations read them there.
+CREATE FUNCTION kube_reports_internal.remediation_properties(remediation jsonb) RETURNS jsonb
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT jsonb_object_agg(p.key || (remediation->>'name'), p.value)
+	FROM (VALUES ('remediation/', coalesce(nullif(remediation->>'applicationState', ''), 'NotApplied')),
+		('remediation-type/', nullif(remediation->>'type', '')),
+		('remediation-apply/', CASE remediation->>'apply' WHEN 'true' THEN 'true' END),
+		('remediation-outdated/', CASE jsonb_typeof(remediation#>'{outdated,object}') WHEN 'object' THEN 'true' END),
+		('remediation-error/', nullif(remediation->>'errorMessage', '')),
+		('remediation-kind/', remediation#>>'{current,object,kind}'),
+		('remediation-object/', remediation#>>'{current,object,metadata,name}')) p(key, value);
+END;
+COMMENT ON FUNCTION kube_reports_internal.remediation_properties(jsonb)
+	IS 'the properties of results that a forwarded remediation becomes; null: the result loses the property';
+
 CREATE FUNCTION kube_reports_internal.check_results(document jsonb) RETURNS kube_reports_internal.refusal[]
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
@@ -125,7 +153,15 @@ AS $$
 			('/name', 'must be a text of 1 to 253 characters', length(r.value->>'name') BETWEEN 1 AND 253),
 			('/rule', 'must be a text of 1 to 1000 characters', length(r.value->>'rule') BETWEEN 1 AND 1000),
 			('/applicationState', 'must be a text of at most 63 characters',
-				coalesce(length(r.value->>'applicationState') <= 63, true))) c(field, message, good)
+				coalesce(length(r.value->>'applicationState') <= 63, true)),
+			('/type', 'must be a text of at most 63 characters', coalesce(length(r.value->>'type') <= 63, true)),
+			('/apply', 'must be true or false', coalesce(jsonb_typeof(r.value->'apply') IN ('boolean', 'null'), true)),
+			('/errorMessage', 'must be a text of at most 2000 characters',
+				coalesce(length(r.value->>'errorMessage') <= 2000, true)),
+			('/current', 'must be an object with an object that has a kind and a name, each of at most 253 characters',
+				kube_reports_internal.is_payload(r.value->'current')),
+			('/outdated', 'must be an object with an object that has a kind and a name, each of at most 253 characters',
+				kube_reports_internal.is_payload(r.value->'outdated'))) c(field, message, good)
 		WHERE c.good IS NOT TRUE AND (c.field = '' OR jsonb_typeof(r.value) = 'object')
 	)
 	SELECT coalesce(array_agg(ROW(w.place, w.message)::kube_reports_internal.refusal
@@ -341,8 +377,9 @@ BEGIN
 				kube_reports_internal.subject_kind(r.value) AS kind) s
 	), fix AS MATERIALIZED (
 		SELECT m.value->>'rule' AS rule, kube_reports_internal.rule_group(m.value->>'rule') AS rules,
-			jsonb_object_agg('remediation/' || (m.value->>'name'), coalesce(m.value->>'applicationState', '')) AS states
+			jsonb_object_agg(p.key, p.value) AS states
 		FROM jsonb_array_elements(remediations) m(value)
+			CROSS JOIN LATERAL jsonb_each(kube_reports_internal.remediation_properties(m.value)) p
 		GROUP BY 1
 	), touched AS MATERIALIZED (
 		SELECT g.name FROM given g
@@ -368,14 +405,14 @@ BEGIN
 			o.result AS before,
 			-- A new result keeps the known states of remediations until the batch of remediations comes.
 			CASE WHEN f.states IS NULL AND k.kept IS NULL THEN coalesce(g.result, o.result)
-				ELSE jsonb_set(coalesce(g.result, o.result), '{properties}',
+				ELSE jsonb_set(coalesce(g.result, o.result), '{properties}', jsonb_strip_nulls(
 					coalesce(coalesce(g.result, o.result)->'properties', '{}') || coalesce(k.kept, '{}')
-						|| coalesce(f.states, '{}')) END AS after
+						|| coalesce(f.states, '{}') || '{"automated-remediation": "true"}')) END AS after
 		FROM given g FULL JOIN old o ON o.name = g.name AND o.key = g.key
 			LEFT JOIN fix f ON f.rule = coalesce(g.rule, o.result->>'rule')
 			LEFT JOIN LATERAL (SELECT jsonb_object_agg(p.key, p.value) AS kept
 				FROM jsonb_each(CASE WHEN g.result IS NOT NULL THEN o.result->'properties' END) p
-				WHERE starts_with(p.key, 'remediation/')) k ON true
+				WHERE p.key ~ '^remediation(-[a-z]+)?/') k ON true
 	), report AS MATERIALIZED (
 		SELECT m.name, max(m.subject) AS subject, max(m.kind) AS kind,
 			jsonb_agg(m.after ORDER BY m.rule) AS results,
