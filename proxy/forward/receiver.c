@@ -11,6 +11,10 @@
  * new stream, and every kind is compared.  A batch is removed from the queue
  * only when the receiver has stored it.
  *
+ * A sender that had no answer for a minute, because nothing changes in its
+ * cluster, asks an empty question.  The receiver then sees that the cluster is
+ * not silent, and the sender that the receiver is there.
+ *
  *-------------------------------------------------------------------------
  */
 #include "forward/receiver.h"
@@ -33,6 +37,7 @@
 #define FIRST_DELAY_MS 100
 #define LAST_DELAY_MS 15000
 #define LOG_MS 5000
+#define IDLE_MS 60000
 
 /* Of probes: the first batch of any stream has the number 1. */
 #define PROBE_STREAM "00000000-0000-4000-8000-000000000000"
@@ -40,6 +45,8 @@
 
 static Receiver receiver;
 static ReceiverCounts counts;
+static uint64_t answered_at;	/* when a request was last answered with 200 */
+static size_t questions;		/* questions without an answer yet, also those that are asked again later */
 
 /* ---------- one request ---------- */
 
@@ -96,6 +103,7 @@ note(int status, const char *what, const char *why, JsonText answer)
 		if (!counts.up && counts.failures > 0)
 			log_line(LOG_NOTICE, "the receiver answers again");
 		counts.up = true;
+		answered_at = now;
 		return;
 	}
 	counts.failures++;
@@ -131,6 +139,7 @@ static struct
 }			delivery;
 
 static void delivered(void *state, int status, const char *why);
+static void greet(void);
 
 static void
 deliver_again(void *state)
@@ -192,6 +201,7 @@ receiver_look(void)
 	if (!queue_front(arena, &delivery.number, &seq, &delivery.items))
 	{
 		arena_free(arena);
+		greet();
 		return;
 	}
 	delivery.busy = true;
@@ -227,13 +237,14 @@ question_done(void *state, int status, const char *why)
 	ReceiverQuestion *question = state;
 	JsonText	answer = {question->exchange.received.bytes, question->exchange.received.len};
 
-	note(status, "a comparison", why, answer);
+	note(status, "a question", why, answer);
 	if (status != 200)
 	{
 		arena_free(&question->exchange.arena);
 		again_later(&question->exchange, question_send, question);
 		return;
 	}
+	questions--;
 	question->answered(question->state, answer);
 	arena_free(&question->exchange.arena);
 	free(question->path);
@@ -266,8 +277,24 @@ receiver_ask(const char *path, JsonText body, void (*answered) (void *state, Jso
 	question->state = state;
 	if (question->path == NULL)
 		abort();
+	questions++;
 	question_send(question);
 	return question;
+}
+
+static void
+greeted(void *state, JsonText body)
+{
+}
+
+/* At most one such question waits for its answer, because it is a question like the others. */
+static void
+greet(void)
+{
+	static const char empty[] = "{\"apiVersion\":\"forward/v1\",\"items\":[]}";
+
+	if (questions == 0 && loop_now() - answered_at >= IDLE_MS)
+		receiver_ask("/v1/forward/sync", (JsonText) {empty, sizeof(empty) - 1}, greeted, NULL);
 }
 
 ReceiverCounts

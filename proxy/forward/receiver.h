@@ -23,7 +23,10 @@ typedef struct Receiver
 /* Sets the receiver.  The strings must stay valid. */
 extern void receiver_start(const Receiver *given);
 
-/* Sends the oldest batch, unless a batch is being sent. */
+/*
+ * Sends the oldest batch, unless a batch is being sent.  While there is nothing to send, asks an empty question each
+ * minute: by that the receiver knows that the sender is there.
+ */
 extern void receiver_look(void);
 
 /*

@@ -25,7 +25,7 @@ import pytest
 import metric_names
 from apiserver import ApiServer
 from client import until
-from conftest import STACK, VARIANT, Stack, free_port
+from conftest import STACK, VARIANT, Stack, free_port, stack_command
 
 CHANGES = int(os.environ.get("FORWARD_CHANGES", "2000"))
 KILLS = int(os.environ.get("FORWARD_KILLS", "12"))
@@ -43,18 +43,19 @@ def give_to_servers(*paths):
 
 
 class Sender:
-    """kube-reports-proxy forward, from a source to a receiver."""
+    """kube-reports-proxy forward, from a source to a receiver.  token: None for a sender with a certificate."""
 
     def __init__(self, source, receiver_port, pki, token, directory, kinds=KINDS, flags=()):
         self.metrics_port = free_port()
         self.log_path = pathlib.Path(directory) / "sender.log"
-        token_file = pathlib.Path(directory) / "token"
-        token_file.write_text(token + "\n", encoding="ascii")
+        self.token_file = pathlib.Path(directory) / "token"
+        self.token_file.write_text(f"{token}\n", encoding="ascii")
         kubeconfig = source.kubeconfig()
-        give_to_servers(directory, token_file, kubeconfig)
+        give_to_servers(directory, self.token_file, kubeconfig)
         self.command = ["/bin/bash", STACK, "become_server", f"{Stack.installed}/usr/bin/kube-reports-proxy", "forward",
                         f"--to=https://127.0.0.1:{receiver_port}", f"--ca-file={pki}/ca.crt",
-                        f"--token-file={token_file}", f"--kinds={','.join(kinds)}", f"--kubeconfig={kubeconfig}",
+                        *([f"--token-file={self.token_file}"] if token is not None else []),
+                        f"--kinds={','.join(kinds)}", f"--kubeconfig={kubeconfig}",
                         f"--queue={directory}/queue", "--metrics-bind-address=127.0.0.1",
                         f"--metrics-port={self.metrics_port}", "--v=1", *flags]
         self.process = None
@@ -100,13 +101,23 @@ class Pair:
                                 "kube_reports.set_setting('log_bytes', '20000000000')")
         self.source.proxy(flags=("--workers=1",))
         self.port = free_port()
+        self.certificates = f"{self.hub.pki}/senders"
+        stack_command("certificates", self.certificates)
+        stack_command("certificate", self.certificates, "east", "/CN=east-sender", "clientAuth")
+        give_to_servers(self.certificates, *pathlib.Path(self.certificates).iterdir())
         self.hub.database.psql("SELECT kube_reports.grant_ingest('kube_reports_proxy')")
-        self.hub.proxy(flags=("--workers=1", f"--forward-port={self.port}"))
+        self.hub.proxy(flags=("--workers=1", f"--forward-port={self.port}",
+                              f"--forward-client-ca-file={self.certificates}/ca.crt"))
 
-    def sender(self, directory, kinds=KINDS, flags=(), source=None):
+    def sender(self, directory, kinds=KINDS, flags=(), source=None, certificate=None):
         """A sender of a cluster of its own at the receiver; the sender and the cluster."""
         cluster = str(uuid.uuid4())
-        token = self.hub.database.psql(f"SELECT kube_reports.add_sender('{cluster}', 's-{cluster}')")
+        token = self.hub.database.psql(f"SELECT kube_reports.add_sender('{cluster}', 's-{cluster}'"
+                                       + (f", certificate => '{certificate}-sender')" if certificate else ")"))
+        if certificate:
+            token = None
+            flags = (*flags, f"--client-certificate-file={self.certificates}/{certificate}.crt",
+                     f"--client-key-file={self.certificates}/{certificate}.key")
         source = source or self.source.proxies[0]
         return Sender(source, self.port, self.hub.pki, token, directory, kinds, flags), cluster
 
@@ -689,6 +700,71 @@ def test_a_restored_receiver_and_a_full_disk(pair, place, stand_in, killed):
         queue.chmod(0o700)
         if proxy.process.poll() is not None:
             proxy.start()
+        sender.kill()
+
+
+def test_an_idle_sender_is_not_silent(pair, place, stand_in):
+    """A cluster in which nothing changes was seen a moment ago, as long as its sender is there"""
+    senders = {}
+    for name in ("killed", "idle"):
+        (place / name).mkdir()
+        sender, cluster = pair.sender(place / name, KINDS[:1], source=stand_in)
+        senders[cluster] = sender.start()
+        sender.when("watching", 1)
+    killed, idle = senders
+    seen = pair.hub.database.psql
+    try:
+        senders[killed].kill()
+        # The receiver may still store that it was there.
+        until(lambda: seen("SELECT count(*) FROM pg_stat_activity WHERE state <> 'idle' AND query LIKE "
+                           "'CALL kube_reports_internal.api_forward%'") == "0", 20, "no request")
+        seen("UPDATE kube_reports.cluster SET last_seen = now() - interval '2 hours' "
+             f"WHERE uid IN ('{killed}', '{idle}')", user="postgres")
+        until(lambda: seen("SELECT silent_for < interval '1 minute' FROM kube_reports.fleet_freshness "
+                           f"WHERE cluster = '{idle}'") == "t", 90, "the idle sender to be seen")
+        assert seen("SELECT silent_for > interval '1 hour' FROM kube_reports.fleet_freshness "
+                    f"WHERE cluster = '{killed}'") == "t"
+        assert senders[idle].metric("batches_total") == 0 and senders[idle].metric("receiver_up") == 1
+    finally:
+        for sender in senders.values():
+            sender.kill()
+
+
+def test_a_certificate_and_metadata(pair, place, stand_in):
+    """A sender proves its cluster by a certificate, and says of the cluster what --extra-metadata has"""
+    sender, cluster = pair.sender(place, KINDS[:1], ("--extra-metadata=cluster_type=edge,region=north",), stand_in,
+                                  "east")
+    assert not any(part.startswith("--token-file") for part in sender.command)
+    put_report(stand_in, "certified")
+    sender.start()
+    try:
+        until(lambda: reports_of(pair, cluster) == "certified", 30, "the report")
+        assert json.loads(pair.hub.database.psql(
+            f"SELECT labels FROM kube_reports.fleet_freshness WHERE cluster = '{cluster}'")) == {
+                "clusterType": "edge", "region": "north"}
+    finally:
+        sender.kill()
+
+
+def test_a_new_token(pair, place, stand_in):
+    """After a rotation the sender goes on with what the file has then, without a restart"""
+    sender, cluster = pair.sender(place, KINDS[:1], source=stand_in)
+    sender.start().when("watching", 1)
+    try:
+        put_report(stand_in, "first")
+        until(lambda: reports_of(pair, cluster) == "first", 30, "the first report")
+        sender.when("queue_batches", 0)
+        token = pair.hub.database.psql(f"SELECT kube_reports.rotate_sender('s-{cluster}', overlap => '0')")
+        before = sender.metric("failures_total")
+        put_report(stand_in, "second")
+        until(lambda: sender.metric("failures_total") > before, 30, "the old token to be refused")
+        assert reports_of(pair, cluster) == "first"
+        sender.token_file.write_text(f"{token}\n", encoding="ascii")
+        until(lambda: reports_of(pair, cluster) == "first second", 60, "the second report")
+        sender.when("queue_batches", 0)
+        assert sender.process.poll() is None
+        assert sender.metric("lists_total") == 1 and sender.metric("batches_total") == 2
+    finally:
         sender.kill()
 
 

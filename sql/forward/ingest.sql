@@ -222,7 +222,9 @@ AS $$
 	SELECT coalesce(array_agg(ROW(s.place, s.message)::kube_reports_internal.refusal), '{}')
 	FROM (VALUES ('/apiVersion', 'must be "forward/v1"', document->>'apiVersion' IS NOT DISTINCT FROM 'forward/v1'),
 		('/type', 'must be a type that is served here, as <plural>.<group>/<version>',
-			EXISTS (SELECT FROM kube_reports.resource_type t
+			-- A sender that has nothing to compare only says that it is there.
+			coalesce(document->'type' IS NULL AND document->'items' = '[]' AND document->'range' IS NULL, false)
+			OR EXISTS (SELECT FROM kube_reports.resource_type t
 				JOIN kube_reports_internal.resource_version v ON v.resource_type = t.id
 				WHERE t.plural || '.' || t."group" || '/' || v.version = document->>'type')),
 		('/items', 'must be an array of arrays of four texts: namespace, name, uid, resourceVersion',
@@ -283,7 +285,7 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.forward_sync(integer, jsonb)
 	IS 'compares a list of a sender with the stored objects. wanted: the places in the list of objects that are not '
 		'stored in that version; surplus: stored objects in the range of keys that are not in the list. Reports of '
-		'scans are left out';
+		'scans are left out. Without a type and items, nothing is compared';
 
 ---- the request ----
 
@@ -357,6 +359,7 @@ BEGIN
 	IF what = 'sync' THEN
 		code := 200;
 		reply := kube_reports_internal.forward_sync(sender.cluster_id, parsed);
+		PERFORM kube_reports_internal.note_served(sender.cluster);
 		RETURN;
 	END IF;
 	PERFORM FROM kube_reports_internal.sender_credential s WHERE s.cluster_id = sender.cluster_id

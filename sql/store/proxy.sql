@@ -133,7 +133,7 @@ COMMENT ON FUNCTION kube_reports_internal.api_result_counts(uuid, integer, kube_
 		'max_rows rows, those of failing results (warn, fail, error) first; series: the number of all rows';
 
 -- A connection of a proxy may last for weeks, so upkeep updates the time, too.  The upkeep of every replica calls this
--- function; the row is written about once a minute, and a locked row is skipped.
+-- function, and so does every request of a sender; the row is written about once a minute, and a locked row is skipped.
 CREATE FUNCTION kube_reports_internal.note_served(cluster uuid) RETURNS void
 LANGUAGE sql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -145,7 +145,7 @@ AS $$
 			FOR NO KEY UPDATE SKIP LOCKED)
 $$;
 COMMENT ON FUNCTION kube_reports_internal.note_served(uuid)
-	IS 'stores that a proxy serves a cluster now, unless that was stored less than a minute ago';
+	IS 'stores that a proxy or a sender of a cluster is there now, unless that was stored less than a minute ago';
 
 CREATE FUNCTION kube_reports_internal.api_maintain(cluster uuid,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller()) RETURNS boolean
