@@ -47,16 +47,21 @@ def fleet(module_stack):
 
 def test_the_page(fleet):
     """Every statement of the page, in its order; what the questions are answered with"""
+    fleet.database.psql(f"SELECT kube_reports.set_cluster_labels('{US}', {sql_text({'env': 'prod', 'region': 'us'})})")
     answers = {}
     for statement in statements():
         answers[statement] = fleet.database.psql(statement)
-    assert len(answers) == 11
+    assert len(answers) == 12
 
     def answer(words):
         (one,) = [answer for statement, answer in answers.items() if words in statement]
         return one
-    assert answer("search_results") == ""
-    assert answer("fleet_score").splitlines()[-1].endswith("|1|0")
+    today = fleet.database.psql("SELECT (now() AT TIME ZONE 'UTC')::date")
+    assert answer("search_results").split("|")[:3] == ["ocp4-cis", "audit", "prod-us"]
+    assert answer("SELECT day, score, failing").splitlines()[-1] == f"{today}|0.75|1"
+    assert [line for line in answer("compliance_score").splitlines() if line.split("|")[1] == today] == [
+        f"prod-eu|{today}|1", f"prod-us|{today}|0.5"]
+    assert answer("AS region") == "eu|1|0\nus|0.5|1"
     assert answer("string_agg(cluster_name") == "ocp4-cis|audit|prod-us, staging"
     assert answer("fleet_drift") == "ocp4-cis|audit|0|1"
     assert answer("silent_for").count("\n") == 2 and '{"env": "prod", "region": "eu"}' in answer("silent_for")
@@ -245,10 +250,14 @@ def test_the_commands_of_the_page(granted, tmp_path):
     """curl asks as the page says"""
     commands = [line for kind, block in re.findall(r"^```(\w*)\n(.*?)^```$", PAGE, re.S | re.M) if not kind
                 for line in block.splitlines()]
-    assert len(commands) == 4
+    assert len(commands) == 5
     for name in ("ca.crt", "admin.crt", "admin.key"):
         (tmp_path / name.replace("admin", "me")).write_bytes(open(f"{granted.pki}/{name}", "rb").read())
     script = "set -e\n" + "\n".join(commands).replace("proxy:6443", f"localhost:{granted.first.port}")
-    out = run(["bash", "-c", script], cwd=tmp_path, env={**os.environ}).out
+    out = run(["bash", "-c", script], cwd=tmp_path, env={
+        **os.environ, "PGHOST": granted.database.directory, "PGUSER": "kube_reports_owner",
+        "PGDATABASE": "kube_reports"}).out
     assert '"cluster_name":"prod-us"' in out and "source,policy,rule,pass_a" in out
     assert "ocp4-cis" in (tmp_path / "matrix.csv").read_text()
+    page = Words((tmp_path / "fleet.html").read_text())
+    assert "prod-us" in page.texts and "staging" not in page.texts

@@ -4,6 +4,7 @@ import concurrent.futures
 import contextlib
 import gzip
 import hashlib
+import http.client
 import json
 import os
 import pwd
@@ -17,7 +18,7 @@ import uuid
 import psycopg2
 import pytest
 
-from client import Api, run, until
+from client import POLR, Api, report, run, until
 from conftest import TOP, VARIANT, free_port, stack_command
 
 SCAN = {"name": "ocp4-cis", "suite": "cis", "profile": "xccdf_org.ssgproject.content_profile_cis", "index": 7,
@@ -76,9 +77,8 @@ class Receiver:
                                   f"FROM kube_reports.typed_result WHERE cluster = '{cluster}'")
 
 
-@pytest.fixture(scope="module")
-def receiver(module_stack):
-    certificates = f"{module_stack.pki}/senders"
+def receiver_of(stack):
+    certificates = f"{stack.pki}/senders"
     stack_command("certificates", certificates)
     stack_command("certificate", certificates, "east", "/CN=east-sender", "clientAuth")
     stack_command("certificate", certificates, "west", "/CN=west-sender", "clientAuth")
@@ -86,7 +86,12 @@ def receiver(module_stack):
         owner = pwd.getpwnam("postgres")
         for entry in [certificates, *(os.path.join(certificates, name) for name in os.listdir(certificates))]:
             os.chown(entry, owner.pw_uid, owner.pw_gid)
-    return Receiver(module_stack)
+    return Receiver(stack)
+
+
+@pytest.fixture(scope="module")
+def receiver(module_stack):
+    return receiver_of(module_stack)
 
 
 # ---------- results of scans ----------
@@ -179,6 +184,23 @@ def test_prune(receiver):
     assert receiver.results(cluster) == "rule-000 pass"
 
 
+def test_history_of_what_is_pruned(receiver):
+    """A result that is pruned has an event without a new status"""
+    cluster, token = receiver.add("prune-history")
+    receiver.database.psql("SELECT kube_reports.set_setting('settle_window', '0')")
+    try:
+        assert receiver.post("results", batch([result("a"), result("b", "FAIL")], 1, True, "one"), token).code == 200
+        receiver.settle()
+        assert receiver.post("results", batch([result("a")], 1, True, "two"), token).json["pruned"] == 1
+        receiver.settle()
+        assert until(lambda: receiver.database.psql(
+            "SELECT rule, old_status, coalesce(new_status, 'null'), actor FROM kube_reports.result_event "
+            f"WHERE cluster = '{cluster}' AND old_status IS NOT NULL"), 30, "the event") == \
+            "b|fail|null|sender:prune-history"
+    finally:
+        receiver.database.psql("SELECT kube_reports.set_setting('settle_window', NULL)")
+
+
 def test_remediations(receiver):
     cluster, token = receiver.add("remediations")
     document = batch([result("a", "FAIL")], 1, False, "run")
@@ -190,6 +212,61 @@ def test_remediations(receiver):
     assert receiver.post("results", document, token).json["changed"] == 1
     assert receiver.results(cluster, "properties->>'remediation/ocp4-cis-a'") == "Applied"
     assert receiver.results(cluster) == "a fail"
+
+
+def test_views_of_remediations(receiver):
+    """Forwarded remediations are in the views and the page, for those who may read the cluster, and nobody else"""
+    def rows(user="kube_reports_owner"):
+        return database.psql("SELECT remediation, state, wanted, type, outdated, coalesce(error, '-'), object_kind, "
+                             "object_name, suite, scan FROM kube_reports.remediations "
+                             f"WHERE cluster = '{cluster}' ORDER BY remediation", user=user)
+
+    def failures(user="kube_reports_owner"):
+        return database.psql("SELECT check_result, scan, suite, rule, severity, status, remediations, states "
+                             f"FROM kube_reports.remediable_failures WHERE cluster = '{cluster}'", user=user)
+
+    database = receiver.database
+    cluster, token = receiver.add("remediation-views", cluster_name="mended")
+    nodes = [result("a", "FAIL", f"node-{n}", extra={"resourceType": "node"}) for n in range(2)]
+    document = batch([*nodes, result("b", "PASS"), result("c", "FAIL")], 1, False, "run")
+    machine = {"object": {"apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
+                          "metadata": {"name": "75-a"}, "spec": {"large": "x" * 1000}}}
+    document["remediations"] = [
+        {"name": "fix-a", "rule": "a", "type": "Enforcement", "apply": True, "applicationState": "Error",
+         "errorMessage": "no such pool", "current": machine, "outdated": {"object": {"kind": "MachineConfig"}}},
+        {"name": "fix-a-1", "rule": "a"}, {"name": "fix-b", "rule": "b", "applicationState": "Applied"}]
+    assert receiver.post("results", document, token).json["accepted"] == 7
+    receiver.settle()
+    assert rows().splitlines() == [
+        "fix-a|Error|t|Enforcement|t|no such pool|MachineConfig|75-a|cis|ocp4-cis",
+        "fix-a-1|NotApplied|f|Configuration|f|-|||cis|ocp4-cis",
+        "fix-b|Applied|f|Configuration|f|-|||cis|ocp4-cis"]
+    assert failures().splitlines() == ["a|ocp4-cis|cis|a|high|fail|{fix-a,fix-a-1}|{Error,NotApplied}"] * 2
+    assert "Applied 1, Error 1, NotApplied 1" in database.psql(
+        f"SELECT kube_reports.fleet_html('{{\"cluster\": \"{cluster}\"}}')")
+    # The next state of one replaces all that was known of it; the next run of its rule keeps the others.
+    document = batch([*nodes], 2, False, "run")
+    document["remediations"] = [{"name": "fix-a", "rule": "a", "applicationState": "Applied", "apply": False}]
+    assert receiver.post("results", document, token).code == 200
+    receiver.settle()
+    assert rows().splitlines()[:2] == ["fix-a|Applied|f|Configuration|f|-|||cis|ocp4-cis",
+                                       "fix-a-1|NotApplied|f|Configuration|f|-|||cis|ocp4-cis"]
+    # A result that says of itself what only remediations say, and an object that does.
+    forged = {"automated-remediation": "true", "remediation": "x", "remediation-apply/": "x"}
+    assert receiver.post("results", batch([result("d", "FAIL", extra=forged)], 3, True, "run", prune=None),
+                         token).code == 200
+    receiver.settle()
+    assert len(rows().splitlines()) == 3 and len(failures().splitlines()) == 2
+    # Who may read which cluster.
+    database.psql("CREATE ROLE mended_reader LOGIN; CREATE ROLE mended_stranger LOGIN; "
+                  "CREATE ROLE mended_team LOGIN", user="postgres")
+    other, _ = receiver.add("remediation-other")
+    database.psql(f"SELECT kube_reports.grant_cluster('mended_reader', '{cluster}'), "
+                  f"kube_reports.grant_cluster('mended_stranger', '{other}'), "
+                  f"kube_reports.grant_namespace('mended_team', '{cluster}', 'team')")
+    assert len(rows("mended_reader").splitlines()) == 3 and len(failures("mended_reader").splitlines()) == 2
+    for user in ("mended_stranger", "mended_team"):
+        assert rows(user) == failures(user) == "", user
 
 
 def test_same_rule_of_several_nodes(receiver):
@@ -228,6 +305,10 @@ def test_unchanged_results_write_no_history(receiver):
     ({"scan": {"name": "../x"}}, ["/scan/name"]), ({"scan": None}, ["/scan/name"]),
     ({"assessmentId": ""}, ["/assessmentId"]), ({"apiVersion": "v2"}, ["/apiVersion"]),
     ({"remediations": [{"rule": "a"}]}, ["/remediations/0/name"]),
+    ({"remediations": [{"rule": "a", "name": "n", "apply": "yes", "type": "t" * 64, "errorMessage": "e" * 2001}]},
+     ["/remediations/0/apply", "/remediations/0/errorMessage", "/remediations/0/type"]),
+    ({"remediations": [{"rule": "a", "name": "n", "current": {"object": {"kind": "k" * 254}}, "outdated": "x"}]},
+     ["/remediations/0/current", "/remediations/0/outdated"]),
     ({"extraMetadata": {"a/b": 1}}, ["/extraMetadata/a~1b"]),
 ], ids=str)
 def test_bad_items(receiver, change, places):
@@ -297,6 +378,8 @@ def test_gzip_of_many(receiver):
         connection.rollback()
         # 503: the machine is so slow that the others have waited too long for the database.
         assert {answer.result().code for answer in answers} <= {200, 429, 503}
+        assert all(int(answer.result().headers["Retry-After"]) >= 1 for answer in answers
+                   if answer.result().code != 200)
     assert receiver.post("results", bomb, token, None, **{"Content-Encoding": "gzip"}).code == 200
     until(lambda: receiver.proxy.metric("kube_reports_buffered_body_bytes") == 0, what="nothing to be held")
     assert receiver.proxy.metric("kube_reports_refused_bodies_total") >= 1
@@ -462,7 +545,15 @@ def test_sync(receiver):
     assert [row[1] for row in answer.json["surplus"]] == ["r2", "r4"]
     question["range"] = {"after": ["team", "r0"], "to": ["team", "r3"]}
     assert [row[1] for row in receiver.post("sync", question, token).json["surplus"]] == ["r2"]
-    assert cluster
+    # An idle sender only says that it is there; the type is needed for everything else.
+    receiver.database.psql(f"UPDATE kube_reports.cluster SET last_seen = now() - interval '1 day' "
+                           f"WHERE uid = '{cluster}'", user="postgres")
+    empty = {"apiVersion": "forward/v1", "items": []}
+    assert receiver.post("sync", empty, token).json == {"wanted": [], "surplus": [], "more": False}
+    assert receiver.database.psql("SELECT silent_for < interval '1 minute' FROM kube_reports.fleet_freshness "
+                                  f"WHERE cluster = '{cluster}'") == "t"
+    for wrong in ({"type": None}, {"type": "x"}, {"items": question["items"]}, {"range": question["range"]}):
+        assert receiver.post("sync", {**empty, **wrong}, token).code == 400, wrong
 
 
 def test_metadata_of_evidence(receiver):
@@ -504,6 +595,58 @@ def test_the_same_batch_at_once(receiver):
                                   f"WHERE k.uid = '{cluster}'") == "50"
 
 
+# ---------- kills and outages ----------
+
+def test_kill(own_stack):
+    """kill -9 of the receiver and of its database in the middle of batches: nothing is lost, nothing is there twice"""
+    def send():
+        for document in sent:
+            while True:
+                with contextlib.suppress(OSError, http.client.HTTPException):
+                    answer = receiver.post("results", document, token)
+                    if answer.code == 200:
+                        break
+                    if answer.code not in (429, 503):
+                        refused.append(answer)
+                        return
+
+    own_stack.begin()
+    receiver = receiver_of(own_stack)
+    cluster, token = receiver.add("killed")
+    sent = [batch([result(f"rule-{n:04}", "FAIL" if n % 3 else "PASS") for n in range(at, at + 50)], at // 50 + 1,
+                  at == 950, "run") for at in range(0, 1000, 50)]
+    refused = []
+    stored = (f"SELECT coalesce(max(a.seq), 0) FROM kube_reports_internal.forward_assessment a "
+              f"JOIN kube_reports.cluster c ON c.id = a.cluster_id WHERE c.uid = '{cluster}'")
+    sender = threading.Thread(target=send, daemon=True)
+    sender.start()
+    seen = 0
+    for what in ("receiver", "database", "receiver", "database"):
+        seen = until(lambda: (n := int(receiver.database.psql(stored))) > seen and n, 120, "progress")
+        assert refused == [] and sender.is_alive(), "the batches came to an end before the kills"
+        if what == "receiver":
+            os.killpg(receiver.proxy.process.pid, signal.SIGKILL)
+            receiver.proxy.process.wait(20)
+            receiver.proxy.start()
+        else:
+            receiver.database.kill()
+            receiver.database.start()
+    sender.join(300)
+    assert not sender.is_alive() and refused == []
+    assert receiver.results(cluster) == ", ".join(f"rule-{n:04} {'fail' if n % 3 else 'pass'}" for n in range(1000))
+    assert receiver.database.psql(stored) == "20"
+    assert receiver.database.psql("SELECT count(*), count(DISTINCT rule), count(old_status) "
+                                  f"FROM kube_reports.result_event WHERE cluster = '{cluster}'") == "1000|1000|0"
+    # While the database is away, a sender is told when to come again.
+    receiver.database.stop("immediate")
+    late = batch([result("late")], 1, True, "late", prune=None)
+    answer = until(lambda: (one := receiver.post("results", late, token)).code == 503 and one, 20, "503")
+    assert int(answer.headers["Retry-After"]) >= 1
+    receiver.database.start()
+    until(lambda: receiver.post("results", late, token).code == 200, 60, "the batch")
+    assert receiver.count(cluster) == 1001
+
+
 # ---------- the page ----------
 
 def blocks(page, kind=""):
@@ -538,6 +681,7 @@ def test_page(receiver, tmp_path):
     assert receiver.post("objects", objects_batch, token).json["changed"] == 1
     assert receiver.post("sync", comparison, token).json == {"wanted": [], "surplus": [], "more": False}
 
+    receiver.proxy.api().create(POLR, report("arrives", "team"), "team")
     metrics_port = free_port()
     command = forward.replace("https://receiver.example.com:6444", f"https://127.0.0.1:{receiver.port}")
     command = command.replace("/var/lib/kube-reports-forward", f"{tmp_path}/queue").replace(
@@ -553,6 +697,8 @@ def test_page(receiver, tmp_path):
                         return "kube_reports_forward_watching 2\n" in text and text
                 return None
             found = set(re.findall(r"^(kube_reports_forward_\w+) ", until(metrics, 30, "the watches"), flags=re.M))
+            until(lambda: receiver.database.psql("SELECT count(*) FROM kube_reports.stored_report WHERE name = "
+                                                 f"'arrives' AND cluster = '{cluster}'") == "1", 30, "the object")
         finally:
             sender.send_signal(signal.SIGTERM)
         assert sender.wait(20) == 0
