@@ -42,12 +42,12 @@ extern JsonNode *parse_definition(Arena *arena, Datum document);
 
 /* datum.c: arguments and results.  Texts of arguments point into detoasted copies in the current memory context. */
 extern JsonText datum_text(Datum datum);
-extern text *text_of(const char *bytes, size_t len);
+extern text *text_value(const char *bytes, size_t len);
 
 /* The text of a JSON string.  NUL becomes U+FFFD, because a text cannot contain NUL. */
-extern text *text_of_string(Arena *arena, JsonText string);
-extern text *text_of_json(Arena *arena, const JsonNode *node);
-extern Datum text_array(const JsonText *texts, size_t count);
+extern text *string_value(Arena *arena, JsonText string);
+extern text *text_value_of_json(Arena *arena, const JsonNode *node);
+extern Datum text_array_value(const JsonText *texts, size_t count);
 extern Datum uuid_datum(const char *uid);
 
 /*

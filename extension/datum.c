@@ -26,7 +26,7 @@ datum_text(Datum datum)
 }
 
 text *
-text_of(const char *bytes, size_t len)
+text_value(const char *bytes, size_t len)
 {
 	if (len > MaxAllocSize - VARHDRSZ)
 		ereport(ERROR,
@@ -36,12 +36,12 @@ text_of(const char *bytes, size_t len)
 }
 
 text *
-text_of_string(Arena *arena, JsonText string)
+string_value(Arena *arena, JsonText string)
 {
 	StrBuf		buf;
 
 	if (string.len == 0 || memchr(string.bytes, '\0', string.len) == NULL)
-		return text_of(string.bytes, string.len);
+		return text_value(string.bytes, string.len);
 	strbuf_init(&buf, arena);
 	for (size_t i = 0; i < string.len; i++)
 	{
@@ -50,26 +50,26 @@ text_of_string(Arena *arena, JsonText string)
 		else
 			strbuf_putc(&buf, string.bytes[i]);
 	}
-	return text_of(buf.bytes, buf.len);
+	return text_value(buf.bytes, buf.len);
 }
 
 text *
-text_of_json(Arena *arena, const JsonNode *node)
+text_value_of_json(Arena *arena, const JsonNode *node)
 {
 	StrBuf		buf;
 
 	strbuf_init(&buf, arena);
 	json_write(&buf, node);
-	return text_of(buf.bytes, buf.len);
+	return text_value(buf.bytes, buf.len);
 }
 
 Datum
-text_array(const JsonText *texts, size_t count)
+text_array_value(const JsonText *texts, size_t count)
 {
 	Datum	   *elements = palloc(sizeof(Datum) * Max(count, 1));
 
 	for (size_t i = 0; i < count; i++)
-		elements[i] = PointerGetDatum(text_of(texts[i].bytes, texts[i].len));
+		elements[i] = PointerGetDatum(text_value(texts[i].bytes, texts[i].len));
 	return PointerGetDatum(construct_array(elements, (int) count, TEXTOID, -1, false, TYPALIGN_INT));
 }
 

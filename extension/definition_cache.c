@@ -61,7 +61,7 @@ compile_definition(Arena *arena, Datum document)
 	Definition *definition;
 
 	arena_init_for(&scratch, toast_raw_datum_size(document));
-	checked = text_of_json(&scratch, parse_definition(&scratch, document));
+	checked = text_value_of_json(&scratch, parse_definition(&scratch, document));
 	arena_free(&scratch);
 	definition = definition_compile(arena, parse_document(arena, datum_text(PointerGetDatum(checked))));
 	if (definition == NULL)

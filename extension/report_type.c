@@ -72,7 +72,7 @@ report_in(PG_FUNCTION_ARGS)
 		PG_RETURN_NULL();
 	len = strlen(input);
 	check_report(input, len);
-	PG_RETURN_TEXT_P(text_of(input, len));
+	PG_RETURN_TEXT_P(text_value(input, len));
 }
 
 Datum
@@ -96,7 +96,7 @@ report_recv(PG_FUNCTION_ARGS)
 		PG_RETURN_NULL();
 	input = pq_getmsgtext(message, message->len - message->cursor, &len);
 	check_report(input, len);
-	PG_RETURN_TEXT_P(text_of(input, len));
+	PG_RETURN_TEXT_P(text_value(input, len));
 }
 
 Datum
@@ -170,7 +170,7 @@ string_at(PG_FUNCTION_ARGS)
 	arena_init_for(&arena, argument_bytes(fcinfo, 0, 1, -1));
 	node = node_at(&arena, PG_GETARG_DATUM(0), PG_GETARG_ARRAYTYPE_P(1));
 	if (node != NULL && node->kind == JSON_KIND_STRING)
-		string = text_of_string(&arena, node->u.string);
+		string = string_value(&arena, node->u.string);
 	arena_free(&arena);
 	if (string == NULL)
 		PG_RETURN_NULL();
@@ -194,7 +194,7 @@ value_at(PG_FUNCTION_ARGS)
 
 		strbuf_init(&written, &arena);
 		json_write(&written, node);
-		value = text_of(written.bytes, written.len);
+		value = text_value(written.bytes, written.len);
 	}
 	arena_free(&arena);
 	if (value == NULL)

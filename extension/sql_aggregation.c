@@ -49,10 +49,10 @@ sql_count_summary(PG_FUNCTION_ARGS)
 	arena_init_for(&arena, argument_bytes(fcinfo, 0, -1));
 	place = summary_place(parse_document(&arena, datum_text(PG_GETARG_DATUM(0))));
 	found = json_get(place, "summary");
-	values[0] = PointerGetDatum(text_of_json(&arena, summary_count(&arena, json_get(place, "results"))));
+	values[0] = PointerGetDatum(text_value_of_json(&arena, summary_count(&arena, json_get(place, "results"))));
 	nulls[1] = found == NULL || found->kind != JSON_KIND_OBJECT;
 	if (!nulls[1])
-		values[1] = PointerGetDatum(text_of_json(&arena, found));
+		values[1] = PointerGetDatum(text_value_of_json(&arena, found));
 	tuple = heap_form_tuple(row, values, nulls);
 	arena_free(&arena);
 	PG_RETURN_DATUM(HeapTupleGetDatum(tuple));
@@ -64,8 +64,8 @@ member_datum(Arena *arena, const JsonNode *result, const char *key)
 {
 	const JsonNode *node = json_get(result, key);
 
-	return PointerGetDatum(node != NULL && node->kind == JSON_KIND_STRING ? text_of_string(arena, node->u.string) :
-						   text_of("", 0));
+	return PointerGetDatum(node != NULL && node->kind == JSON_KIND_STRING ? string_value(arena, node->u.string) :
+						   text_value("", 0));
 }
 
 Datum
@@ -83,7 +83,7 @@ sql_policy_rules(PG_FUNCTION_ARGS)
 	names = arena_alloc(&arena, sizeof(JsonText) * (rules->u.array.count + 1));
 	for (size_t i = 0; i < rules->u.array.count; i++)
 		names[i] = rules->u.array.items[i]->u.string;
-	result = text_array(names, rules->u.array.count);
+	result = text_array_value(names, rules->u.array.count);
 	arena_free(&arena);
 	PG_RETURN_DATUM(result);
 }
@@ -118,7 +118,7 @@ sql_first_owner(PG_FUNCTION_ARGS)
 	}
 	values[0] = Int32GetDatum((int32) owners->u.array.count);
 	values[1] = member_datum(&arena, owner, "uid");
-	values[2] = PointerGetDatum(text_of_json(&arena, owner));
+	values[2] = PointerGetDatum(text_value_of_json(&arena, owner));
 	tuple = heap_form_tuple(row, values, nulls);
 	arena_free(&arena);
 	PG_RETURN_DATUM(HeapTupleGetDatum(tuple));
@@ -162,7 +162,7 @@ sql_list_results(PG_FUNCTION_ARGS)
 		values[COLUMN_STATUS] = member_datum(&arena, result, "result");
 		values[COLUMN_SECONDS] = Int64GetDatum(seconds != NULL &&
 											   seconds->kind == JSON_KIND_INTEGER ? seconds->u.integer : 0);
-		values[COLUMN_CONTENT] = PointerGetDatum(text_of_json(&arena, result));
+		values[COLUMN_CONTENT] = PointerGetDatum(text_value_of_json(&arena, result));
 		tuplestore_putvalues(set->setResult, set->setDesc, values, nulls);
 		CHECK_FOR_INTERRUPTS();
 	}

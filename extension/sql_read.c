@@ -96,7 +96,7 @@ sql_list_plan(PG_FUNCTION_ARGS)
 		values[2] = CStringGetTextDatum(transform_token(&arena, &plan.transform));
 		values[3] = BoolGetDatum(plan.needs_body);
 		values[4] = CStringGetTextDatum(options->label_selector);
-		values[5] = text_array(plan.terms, plan.term_count);
+		values[5] = text_array_value(plan.terms, plan.term_count);
 		values[6] = CStringGetTextDatum(options->field_selector);
 		nulls[7] = options->field_name == NULL;
 		values[7] = options->field_name != NULL ? CStringGetTextDatum(options->field_name) : (Datum) 0;
@@ -341,5 +341,5 @@ argument_text(FunctionCallInfo fcinfo, int number)
 static text *
 text_of_buffer(StrBuf *buf)
 {
-	return text_of(buf->len > 0 ? buf->bytes : "", buf->len);
+	return text_value(buf->len > 0 ? buf->bytes : "", buf->len);
 }

@@ -43,7 +43,7 @@ sql_crd_definitions(PG_FUNCTION_ARGS)
 		name = json_get_cstring(&arena, json_get(crd, "metadata"), "name");
 		raise_invalid(&arena, "CustomResourceDefinition", "apiextensions.k8s.io", name != NULL ? name : "", &errors);
 	}
-	result = DirectFunctionCall1(jsonb_in, CStringGetDatum(text_to_cstring(text_of_json(&arena, definitions))));
+	result = DirectFunctionCall1(jsonb_in, CStringGetDatum(text_to_cstring(text_value_of_json(&arena, definitions))));
 	arena_free(&arena);
 	PG_RETURN_DATUM(result);
 }
@@ -99,7 +99,7 @@ sql_served_documents(PG_FUNCTION_ARGS)
 			CStringGetTextDatum(documents[i].path),
 			CStringGetTextDatum(documents[i].content_type),
 			CStringGetTextDatum(arena_printf(&arena, "\"%s\"", documents[i].hash)),
-			PointerGetDatum(text_of(documents[i].body, documents[i].len))
+			PointerGetDatum(text_value(documents[i].body, documents[i].len))
 		};
 		bool		nulls[] = {false, false, false, false};
 

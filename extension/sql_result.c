@@ -90,7 +90,7 @@ typedef enum DifferenceColumn
 } DifferenceColumn;
 
 static int64_t
-hash_bytes(void *state, const char *bytes, size_t len)
+sha256_number(void *state, const char *bytes, size_t len)
 {
 	pg_cryptohash_ctx *context = state;
 	uint8		digest[PG_SHA256_DIGEST_LENGTH];
@@ -122,7 +122,7 @@ hash_begin(void)
 static Datum
 text_datum(JsonText text)
 {
-	return PointerGetDatum(text_of(text.bytes, text.len));
+	return PointerGetDatum(text_value(text.bytes, text.len));
 }
 
 /* Joins metadata and body into the whole document; NULL if there is no body. */
@@ -189,7 +189,7 @@ difference(Arena *arena, const ResultMapping *mapping, const DifferenceOf *of, R
 	JsonNode   *before = whole_document(arena, of->old_metadata, of->old_body);
 	JsonNode   *after = whole_document(arena, of->metadata, of->body);
 	pg_cryptohash_ctx *context = hash_begin();
-	size_t		count = result_difference(arena, mapping, before, after, of->cluster, hash_bytes, context, changes);
+	size_t		count = result_difference(arena, mapping, before, after, of->cluster, sha256_number, context, changes);
 
 	pg_cryptohash_free(context);
 	if (new != NULL)
@@ -225,7 +225,7 @@ sql_check_results_mapping(PG_FUNCTION_ARGS)
 	mapping = parse_document(&arena, datum_text(PG_GETARG_DATUM(0)));
 	if (result_mapping_compile(&arena, mapping, &errors) == NULL)
 		raise_invalid(&arena, "ResultsMapping", "", arena_strndup(&arena, type.bytes, type.len), &errors);
-	result = text_of_json(&arena, mapping);
+	result = text_value_of_json(&arena, mapping);
 	arena_free(&arena);
 	PG_RETURN_TEXT_P(result);
 }
@@ -353,7 +353,7 @@ put_change(const ResultChange *change, ReturnSetInfo *set)
 		PUT(COLUMN_SEVERITY, text_datum(entry->severity));
 		PUT(COLUMN_MESSAGE, text_datum(entry->message));
 		PUT(COLUMN_PROPERTIES, text_datum(entry->properties));
-		PUT(COLUMN_EXCEPTIONS, text_array(entry->exceptions, entry->exception_count));
+		PUT(COLUMN_EXCEPTIONS, text_array_value(entry->exceptions, entry->exception_count));
 		entry->told = true;
 	}
 	if (entry->has_time)
@@ -430,7 +430,7 @@ sql_field_hash(PG_FUNCTION_ARGS)
 	for (int i = 0; i < count; i++)
 		fields[i] = nulls[i] ? (JsonText) {"", 0} : datum_text(elements[i]);
 	context = hash_begin();
-	result = result_field_hash(&arena, fields, count, hash_bytes, context);
+	result = result_field_hash(&arena, fields, count, sha256_number, context);
 	pg_cryptohash_free(context);
 	arena_free(&arena);
 	PG_RETURN_INT64(result);

@@ -66,7 +66,7 @@ label_terms(PG_FUNCTION_ARGS)
 			count++;
 		}
 	}
-	result = text_array(terms, count);
+	result = text_array_value(terms, count);
 	arena_free(&arena);
 	PG_RETURN_DATUM(result);
 }
@@ -107,7 +107,7 @@ selector_terms_of(PG_FUNCTION_ARGS)
 
 	arena_init_for(&arena, argument_bytes(fcinfo, 0, -1));
 	count = selector_terms(&arena, selector->labels, &terms);
-	result = text_array(terms, count);
+	result = text_array_value(terms, count);
 	arena_free(&arena);
 	PG_RETURN_DATUM(result);
 }

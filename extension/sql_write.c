@@ -27,7 +27,7 @@ static Datum warning_array(const JsonNode *warnings);
 static Datum outcome_row(Arena *arena, TupleDesc row, const ApiRequest *request, const WriteOutcome *outcome);
 
 /* A question to the engine.  With decide, stored is the stored object, or NULL if there is none. */
-typedef struct AskedWrite
+typedef struct SqlWrite
 {
 	const Definition *definition;
 	ApiRequest	request;
@@ -35,14 +35,14 @@ typedef struct AskedWrite
 	WriteContext context;
 	bool		decide;
 	const StoredObject *stored;
-} AskedWrite;
+} SqlWrite;
 
-static Datum ask_engine(Arena *arena, const AskedWrite *asked, TupleDesc row);
+static Datum ask_engine(Arena *arena, const SqlWrite *asked, TupleDesc row);
 
 Datum
 sql_write_admit(PG_FUNCTION_ARGS)
 {
-	AskedWrite	asked = {.document = {"", 0}};
+	SqlWrite	asked = {.document = {"", 0}};
 	Arena		arena;
 	TupleDesc	row = result_row(fcinfo);
 	Datum		result;
@@ -62,7 +62,7 @@ sql_write_admit(PG_FUNCTION_ARGS)
 Datum
 sql_write_decide(PG_FUNCTION_ARGS)
 {
-	AskedWrite	asked = {.document = {"", 0}, .decide = true};
+	SqlWrite	asked = {.document = {"", 0}, .decide = true};
 	Arena		arena;
 	StoredObject stored = {0};
 	TupleDesc	row = result_row(fcinfo);
@@ -89,7 +89,7 @@ sql_write_decide(PG_FUNCTION_ARGS)
 }
 
 static void
-perform(Arena *arena, const AskedWrite *asked, WriteOutcome *outcome)
+perform(Arena *arena, const SqlWrite *asked, WriteOutcome *outcome)
 {
 	WriteOutcome admitted;
 
@@ -119,7 +119,7 @@ perform(Arena *arena, const AskedWrite *asked, WriteOutcome *outcome)
  * arena.
  */
 static Datum
-ask_engine(Arena *arena, const AskedWrite *asked, TupleDesc row)
+ask_engine(Arena *arena, const SqlWrite *asked, TupleDesc row)
 {
 	MemoryContext caller = CurrentMemoryContext;
 	WriteOutcome outcome;
@@ -206,8 +206,8 @@ sql_write_document(PG_FUNCTION_ARGS)
 	uid = json_get(metadata, "uid");
 	{
 		Datum		values[] = {
-			PointerGetDatum(text_of_json(&arena, metadata)),
-			PointerGetDatum(text_of_json(&arena, body)),
+			PointerGetDatum(text_value_of_json(&arena, metadata)),
+			PointerGetDatum(text_value_of_json(&arena, body)),
 			uuid_datum(arena_strndup(&arena, uid->u.string.bytes, uid->u.string.len))
 		};
 		bool		nulls[] = {false, false, false};
@@ -268,10 +268,10 @@ outcome_row(Arena *arena, TupleDesc row, const ApiRequest *request, const WriteO
 		outcome->namespace_name != NULL ? CStringGetTextDatum(outcome->namespace_name) : (Datum) 0,
 		outcome->name != NULL ? CStringGetTextDatum(outcome->name) : (Datum) 0,
 		outcome->uid != NULL ? uuid_datum(outcome->uid) : (Datum) 0,
-		outcome->metadata != NULL ? PointerGetDatum(text_of_json(arena, outcome->metadata)) : (Datum) 0,
-		outcome->body != NULL ? PointerGetDatum(text_of_json(arena, outcome->body)) : (Datum) 0,
+		outcome->metadata != NULL ? PointerGetDatum(text_value_of_json(arena, outcome->metadata)) : (Datum) 0,
+		outcome->body != NULL ? PointerGetDatum(text_value_of_json(arena, outcome->body)) : (Datum) 0,
 		BoolGetDatum(outcome->versioned),
-		outcome->status != NULL ? PointerGetDatum(text_of(outcome->status, outcome->status_len)) : (Datum) 0,
+		outcome->status != NULL ? PointerGetDatum(text_value(outcome->status, outcome->status_len)) : (Datum) 0,
 		CStringGetTextDatum(transform_token(arena, &outcome->transform)),
 		Int32GetDatum(outcome->retry_after),
 		outcome->warnings != NULL ? warning_array(outcome->warnings) : (Datum) 0,
@@ -293,5 +293,5 @@ warning_array(const JsonNode *warnings)
 
 	for (size_t i = 0; i < warnings->u.array.count; i++)
 		texts[i] = warnings->u.array.items[i]->u.string;
-	return text_array(texts, warnings->u.array.count);
+	return text_array_value(texts, warnings->u.array.count);
 }

@@ -38,16 +38,16 @@
 #define LOG_INTERVAL 5000		/* shortest time between two log lines about refusals, in milliseconds */
 #define HEAD_TIMEOUT_MS 10000	/* time limit of the look-up at the end of a head */
 
-typedef struct Credential
+typedef struct SenderCredential
 {
 	const char *kind;			/* a literal */
 	const char *text;			/* in the arena of the request or of the question */
-} Credential;
+} SenderCredential;
 
 typedef struct Forward
 {
 	const char *what;			/* results, objects or sync; a literal */
-	Credential	credential;
+	SenderCredential credential;
 	bool		gzip;
 } Forward;
 
@@ -88,7 +88,7 @@ log_refusal(const char *why)
  * token.
  */
 static bool
-read_credential(Arena *arena, ClientCertificate *peer, const char *authorization, Credential *credential)
+read_credential(Arena *arena, ClientCertificate *peer, const char *authorization, SenderCredential *credential)
 {
 	const char *why = "it has no credentials";
 	bool		spaced;
@@ -102,7 +102,7 @@ read_credential(Arena *arena, ClientCertificate *peer, const char *authorization
 			log_refusal("its header Authorization has no bearer token");
 			return false;
 		}
-		*credential = (Credential) {"token", token_hash(arena, token)};
+		*credential = (SenderCredential) {"token", token_hash(arena, token)};
 		return true;
 	}
 	credential->kind = "certificate";
@@ -114,7 +114,7 @@ read_credential(Arena *arena, ClientCertificate *peer, const char *authorization
 
 /* Returns the call that looks a credential up.  Its row has the name of the sender; null: the sender is unknown. */
 static PgCall *
-sender_call(const Credential *credential)
+sender_call(const SenderCredential *credential)
 {
 	PgCall	   *call = pg_call_new(PG_FORWARD_SENDER);
 
@@ -168,7 +168,7 @@ forward_ask_head(struct ClientCertificate *peer, const char *authorization, Head
 {
 	/* freed by looked_up() or forward_cancel_head() */
 	SenderQuestion *question = allocate(sizeof(SenderQuestion));
-	Credential	credential;
+	SenderCredential credential;
 
 	arena_init(&question->arena);
 	if (!read_credential(&question->arena, peer, authorization, &credential))

@@ -131,7 +131,7 @@ find_label(void *state, JsonText key, JsonText *value)
 }
 
 static bool
-matches_labels(const Watch *watch, const EventLabel *labels, size_t count)
+wants_labels(const Watch *watch, const EventLabel *labels, size_t count)
 {
 	LabelList	list = {labels, count};
 
@@ -151,8 +151,8 @@ event_type(const Watch *watch, const Event *event)
 		return EVENT_TYPE_COUNT;
 	if (watch->fields != NULL && !field_selector_matches(watch->fields, event->namespace_name, event->name))
 		return EVENT_TYPE_COUNT;
-	before = event->operation != 'A' && matches_labels(watch, event->old_labels, event->old_label_count);
-	after = event->operation != 'D' && matches_labels(watch, event->labels, event->label_count);
+	before = event->operation != 'A' && wants_labels(watch, event->old_labels, event->old_label_count);
+	after = event->operation != 'D' && wants_labels(watch, event->labels, event->label_count);
 	if (after)
 		return before ? EVENT_MODIFIED : EVENT_ADDED;
 	return before ? EVENT_DELETED : EVENT_TYPE_COUNT;

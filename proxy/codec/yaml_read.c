@@ -50,7 +50,7 @@ typedef struct Via
 	int			depth;			/* number of aliases around this one */
 } Via;
 
-typedef struct Entry
+typedef struct MappingEntry
 {
 	JsonText	key;
 	YamlNode   *node;			/* the key; the value is node->next */
@@ -59,7 +59,7 @@ typedef struct Entry
 	uint8_t		kinds;			/* a bit for each kind among this entry and earlier ones with the same JSON key */
 	bool		repeated;		/* an earlier entry has exactly this key */
 	bool		overridden;		/* a later entry has the same key in JSON */
-} Entry;
+} MappingEntry;
 
 typedef struct Writer
 {
@@ -73,7 +73,7 @@ typedef struct Writer
 	size_t		decodes;
 	size_t		alias_decodes;
 	int			alias_depth;
-	Entry	   *entries;		/* entries of the mappings being written, the innermost mapping last; malloc'ed */
+	MappingEntry *entries;		/* entries of the mappings being written, the innermost mapping last; malloc'ed */
 	size_t		entry_count;
 	size_t		entry_capacity;
 	const char *key_error;		/* upstream reports key_error and number_error only when there is no other error */
@@ -308,7 +308,7 @@ find_bad_key(YamlNode *node)
 
 /* Refuses a key that is valid in Go's maps but not in JSON objects. */
 static void
-refuse_key(Writer *writer, const Entry *entry, const char *type)
+refuse_key(Writer *writer, const MappingEntry *entry, const char *type)
 {
 	StrBuf		value;
 
@@ -324,7 +324,7 @@ refuse_key(Writer *writer, const Entry *entry, const char *type)
 
 /* Reads the key as its JSON text.  Error messages show a key that is not a string in the same form. */
 static bool
-read_key(Writer *writer, Entry *entry)
+read_key(Writer *writer, MappingEntry *entry)
 {
 	YamlNode   *node = entry->node;
 	Scalar		scalar;
@@ -408,18 +408,18 @@ is_merge(const YamlNode *node)
 		(node->implicit || node->tag == TAG_MERGE);
 }
 
-static Entry *
+static MappingEntry *
 push_entry(Writer *writer)
 {
-	Entry	   *entry;
+	MappingEntry *entry;
 
 	if (writer->entry_count == writer->entry_capacity)
 	{
 		size_t		more = writer->entry_capacity / 2 + 64;
 
 		writer->entry_capacity += more;
-		writer->reader.taken += more * sizeof(Entry);
-		writer->entries = realloc(writer->entries, writer->entry_capacity * sizeof(Entry));
+		writer->reader.taken += more * sizeof(MappingEntry);
+		writer->entries = realloc(writer->entries, writer->entry_capacity * sizeof(MappingEntry));
 		if (writer->entries == NULL)
 			abort();
 	}
@@ -491,7 +491,7 @@ collect_entries(Writer *writer, YamlNode *node, const Via *via, int depth)
 {
 	for (YamlNode *key = node->u.children.first; key != NULL; key = key->next->next)
 	{
-		Entry	   *entry;
+		MappingEntry *entry;
 
 		if (is_merge(key))
 		{
@@ -521,7 +521,7 @@ collect_entries(Writer *writer, YamlNode *node, const Via *via, int depth)
 static void
 mark_repeated(Writer *writer, size_t base)
 {
-	Entry	   *entries;
+	MappingEntry *entries;
 	size_t		count = writer->entry_count - base;
 	uint32_t	few[64] = {0};
 	uint32_t   *places = few;	/* place of the last entry of each key, counted from 1 */
@@ -538,14 +538,14 @@ mark_repeated(Writer *writer, size_t base)
 		abort();
 	for (size_t i = 0; i < count; i++)
 	{
-		Entry	   *entry = &entries[i];
+		MappingEntry *entry = &entries[i];
 		size_t		place = yaml_hash(&writer->reader, entry->key.bytes, entry->key.len) & (size - 1);
 
 		while (places[place] != 0 && json_text_compare(entries[places[place] - 1].key, entry->key) != 0)
 			place = (place + 1) & (size - 1);
 		if (places[place] != 0)
 		{
-			Entry	   *earlier = &entries[places[place] - 1];
+			MappingEntry *earlier = &entries[places[place] - 1];
 
 			earlier->overridden = true;
 			entry->repeated = (earlier->kinds & 1 << entry->kind) != 0;
@@ -559,7 +559,7 @@ mark_repeated(Writer *writer, size_t base)
 }
 
 static void
-complain(Writer *writer, const Entry *entry)
+complain(Writer *writer, const MappingEntry *entry)
 {
 	Arena	   *arena = writer->reader.arena;
 	const char *text;
@@ -624,7 +624,7 @@ write_mapping(Writer *writer, YamlNode *node, int depth)
 	strbuf_putc(json, '{');
 	for (size_t i = base; i < writer->entry_count; i++)
 	{
-		const Entry entry = writer->entries[i];
+		const MappingEntry entry = writer->entries[i];
 		const char *key_error = writer->key_error;
 		const char *number_error = writer->number_error;
 		size_t		before = json->len;

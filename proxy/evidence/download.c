@@ -23,18 +23,18 @@
 
 #define BLOCK_SIZE ((size_t) 64 * 1024)
 
-typedef struct Transfer
+typedef struct FileTransfer
 {
 	StoreReader *reader;
 	Peer	   *peer;
 	int64_t		left;
 	EVP_MD_CTX *digest;			/* of the bytes so far */
 	FoundFile	found;
-} Transfer;
+} FileTransfer;
 
 /* Whether the bytes are those that were announced. */
 static bool
-is_whole(Transfer *transfer)
+is_whole(FileTransfer *transfer)
 {
 	unsigned char digest[EVP_MAX_MD_SIZE];
 	char		text[2 * EVP_MAX_MD_SIZE + 1];
@@ -52,7 +52,7 @@ is_whole(Transfer *transfer)
 static ssize_t
 give(void *state, uint64_t place, char *buffer, size_t size)
 {
-	Transfer   *transfer = state;
+	FileTransfer *transfer = state;
 	ssize_t		got;
 
 	peer_excuse(transfer->peer, true);
@@ -81,7 +81,7 @@ give(void *state, uint64_t place, char *buffer, size_t size)
 static void
 end(void *state)
 {
-	Transfer   *transfer = state;
+	FileTransfer *transfer = state;
 
 	store->read_close(transfer->reader);
 	EVP_MD_CTX_free(transfer->digest);
@@ -117,7 +117,7 @@ download(struct MHD_Connection *connection, Request *request)
 	StoreReader *reader = NULL;
 	StoreOutcome outcome = STORE_GONE;
 	struct MHD_Response *response;
-	Transfer   *transfer;
+	FileTransfer *transfer;
 	int			code = find(connection, request, &found);
 
 	if (code != 200)
@@ -135,8 +135,8 @@ download(struct MHD_Connection *connection, Request *request)
 		return request_refuse(connection, request, outcome == STORE_GONE ? 404 : 503, outcome == STORE_GONE ?
 							  "the file is not in the store of this server" : "the file cannot be read now");
 	}
-	transfer = allocate(sizeof(Transfer));
-	*transfer = (Transfer) {.reader = reader, .peer = request->peer, .left = found.bytes,
+	transfer = allocate(sizeof(FileTransfer));
+	*transfer = (FileTransfer) {.reader = reader, .peer = request->peer, .left = found.bytes,
 	.digest = EVP_MD_CTX_new(), .found = found};
 	if (transfer->digest == NULL || EVP_DigestInit_ex(transfer->digest, EVP_sha256(), NULL) != 1)
 		abort();

@@ -198,7 +198,7 @@ run(PGconn **connection, const char *sql, int count, const char *const *paramete
 }
 
 static PGresult *
-ask(const char *sql, int count, const char *const *parameters)
+query(const char *sql, int count, const char *const *parameters)
 {
 	PGconn	   *connection;
 	PGresult   *result;
@@ -237,7 +237,7 @@ or_null(const char *text)
 bool
 ledger_ready(void)
 {
-	PGresult   *result = ask("SELECT FROM kube_reports_internal.api_evidence_removed('', '{}')", 0, NULL);
+	PGresult   *result = query("SELECT FROM kube_reports_internal.api_evidence_removed('', '{}')", 0, NULL);
 	bool		ready = result != NULL;
 
 	PQclear(result);
@@ -258,9 +258,9 @@ ledger_begin(const Credential *credential, FileName *name, int64_t bytes, Entry 
 	snprintf(index, sizeof(index), "%d", name->index);
 	snprintf(size, sizeof(size), "%lld", (long long) (bytes < 0 ? 0 : bytes));
 	snprintf(lifetime, sizeof(lifetime), "%d", options.upload_timeout + LIFETIME_MARGIN);
-	result = ask("SELECT code, message, id, sender, chosen_scan, key "
-				 "FROM kube_reports_internal.api_evidence_begin($1, $2, $3, $4::integer, $5, $6, $7, $8::bigint, "
-				 "$9::integer)", 9, parameters);
+	result = query("SELECT code, message, id, sender, chosen_scan, key "
+				   "FROM kube_reports_internal.api_evidence_begin($1, $2, $3, $4::integer, $5, $6, $7, $8::bigint, "
+				   "$9::integer)", 9, parameters);
 	if (result == NULL)
 		return 503;
 	code = (int) number(result, 0);
@@ -286,9 +286,9 @@ ledger_commit(const Credential *credential, const FileName *name, const char *pr
 
 	snprintf(index, sizeof(index), "%d", name->index);
 	snprintf(size, sizeof(size), "%lld", (long long) bytes);
-	result = ask("SELECT code, message, cluster, chosen_index "
-				 "FROM kube_reports_internal.api_evidence_commit($1, $2, $3::uuid, $4, $5::integer, $6, $7, $8, $9, "
-				 "$10::bigint)", 10, parameters);
+	result = query("SELECT code, message, cluster, chosen_index "
+				   "FROM kube_reports_internal.api_evidence_commit($1, $2, $3::uuid, $4, $5::integer, $6, $7, $8, $9, "
+				   "$10::bigint)", 10, parameters);
 	if (result == NULL)
 		return 503;
 	code = (int) number(result, 0);
@@ -321,8 +321,9 @@ ledger_find(const Credential *credential, const FileName *name, FoundFile *found
 	int			code;
 
 	snprintf(index, sizeof(index), "%d", name->index);
-	result = ask("SELECT code, sha256, bytes, encoding, uri "
-				 "FROM kube_reports_internal.api_evidence_find($1, $2, $3::uuid, $4, $5::integer, $6)", 6, parameters);
+	result = query("SELECT code, sha256, bytes, encoding, uri "
+				   "FROM kube_reports_internal.api_evidence_find($1, $2, $3::uuid, $4, $5::integer, $6)",
+				   6, parameters);
 	if (result == NULL)
 		return 503;
 	code = found_code(result, found);
@@ -390,14 +391,14 @@ ledger_forget(const char *id)
 	const char *parameters[] = {options.store, ids};
 
 	snprintf(ids, sizeof(ids), "{%s}", id);
-	PQclear(ask("SELECT FROM kube_reports_internal.api_evidence_removed($1, $2::uuid[])", 2, parameters));
+	PQclear(query("SELECT FROM kube_reports_internal.api_evidence_removed($1, $2::uuid[])", 2, parameters));
 }
 
 int
 ledger_remove(bool (*remove) (const char *key))
 {
 	const char *parameters[] = {options.store};
-	PGresult   *due = ask("SELECT id, key FROM kube_reports_internal.api_evidence_removals($1)", 1, parameters);
+	PGresult   *due = query("SELECT id, key FROM kube_reports_internal.api_evidence_removals($1)", 1, parameters);
 	int			count = due == NULL ? 0 : PQntuples(due);
 
 	for (int i = 0; i < count; i++)

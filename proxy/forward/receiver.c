@@ -50,14 +50,14 @@ static size_t questions;		/* questions without an answer yet, also those that ar
 
 /* ---------- one request ---------- */
 
-typedef struct Exchange
+typedef struct Posting
 {
 	Arena		arena;
 	StrBuf		received;
 	long		retry_after;
 	uint64_t	delay;
 	LoopTimer	timer;
-} Exchange;
+} Posting;
 
 static bool
 read_text(Arena *arena, const char *path, JsonText *text)
@@ -72,22 +72,22 @@ read_text(Arena *arena, const char *path, JsonText *text)
 	return false;
 }
 
-/* Sends a body that is in the exchange's arena; false when a file of the credentials cannot be read. */
+/* Sends a body that is in the posting's arena; false when a file of the credentials cannot be read. */
 static bool
-post(Exchange *exchange, const char *path, JsonText body, void (*done) (void *state, int status, const char *why),
+post(Posting *posting, const char *path, JsonText body, void (*done) (void *state, int status, const char *why),
 	 void *state)
 {
 	KubeConfig	target = {.server = receiver.server};
 
-	if (!read_text(&exchange->arena, receiver.ca_file, &target.ca) ||
-		!read_text(&exchange->arena, receiver.certificate_file, &target.certificate) ||
-		!read_text(&exchange->arena, receiver.key_file, &target.key))
+	if (!read_text(&posting->arena, receiver.ca_file, &target.ca) ||
+		!read_text(&posting->arena, receiver.certificate_file, &target.certificate) ||
+		!read_text(&posting->arena, receiver.key_file, &target.key))
 		return false;
 	target.token_file = receiver.token_file[0] == '\0' ? NULL : receiver.token_file;
-	exchange->retry_after = 0;
-	strbuf_init(&exchange->received, &exchange->arena);
+	posting->retry_after = 0;
+	strbuf_init(&posting->received, &posting->arena);
 	transfer_start(&target, &(TransferRequest) {.path = path, .body = body.bytes, .body_len = body.len,
-				   .timeout_ms = TIMEOUT_MS, .retry_after = &exchange->retry_after, .received = &exchange->received,
+				   .timeout_ms = TIMEOUT_MS, .retry_after = &posting->retry_after, .received = &posting->received,
 				   .limit = ANSWER_LIMIT, .done = done, .state = state});
 	return true;
 }
@@ -117,22 +117,22 @@ note(int status, const char *what, const char *why, JsonText answer)
 }
 
 static void
-again_later(Exchange *exchange, void (*fire) (void *state), void *state)
+again_later(Posting *posting, void (*fire) (void *state), void *state)
 {
-	uint64_t	delay = exchange->delay < FIRST_DELAY_MS ? FIRST_DELAY_MS : exchange->delay;
+	uint64_t	delay = posting->delay < FIRST_DELAY_MS ? FIRST_DELAY_MS : posting->delay;
 
-	exchange->delay = delay * 2 > LAST_DELAY_MS ? LAST_DELAY_MS : delay * 2;
-	if (exchange->retry_after > 0)
-		delay = (uint64_t) (exchange->retry_after > 30 ? 30 : exchange->retry_after) * 1000;
+	posting->delay = delay * 2 > LAST_DELAY_MS ? LAST_DELAY_MS : delay * 2;
+	if (posting->retry_after > 0)
+		delay = (uint64_t) (posting->retry_after > 30 ? 30 : posting->retry_after) * 1000;
 	delay += arc4random_uniform((uint32_t) delay / 4 + 1);
-	loop_timer_start(&exchange->timer, delay, fire, state);
+	loop_timer_start(&posting->timer, delay, fire, state);
 }
 
 /* ---------- batches ---------- */
 
 static struct
 {
-	Exchange	exchange;
+	Posting		posting;
 	bool		busy;
 	uint64_t	number;
 	JsonText	items;			/* items of the batch, in the arena */
@@ -151,28 +151,28 @@ deliver_again(void *state)
 static void
 retry(void)
 {
-	arena_free(&delivery.exchange.arena);
-	again_later(&delivery.exchange, deliver_again, NULL);
+	arena_free(&delivery.posting.arena);
+	again_later(&delivery.posting, deliver_again, NULL);
 }
 
 static void
 delivered(void *state, int status, const char *why)
 {
-	Exchange   *exchange = &delivery.exchange;
-	JsonText	answer = {exchange->received.bytes, exchange->received.len};
+	Posting    *posting = &delivery.posting;
+	JsonText	answer = {posting->received.bytes, posting->received.len};
 	bool		probing = refused_probing();
 
 	/* A probe is answered with one of these two. */
 	if (!probing || (status != 409 && status != 400))
 		note(status, "a batch", why, answer);
 	if (refused_read(delivery.items, status, answer, &counts.rejected))
-		exchange->delay = 0;
+		posting->delay = 0;
 	else if (!probing && status == 200 && queue_done(delivery.number))
 	{
 		counts.batches++;
-		exchange->delay = 0;
+		posting->delay = 0;
 		refused_forget();
-		arena_free(&exchange->arena);
+		arena_free(&posting->arena);
 		delivery.busy = false;
 		sources_go_on(delivery.number);
 		receiver_look();
@@ -190,7 +190,7 @@ delivered(void *state, int status, const char *why)
 void
 receiver_look(void)
 {
-	Arena	   *arena = &delivery.exchange.arena;
+	Arena	   *arena = &delivery.posting.arena;
 	uint64_t	seq;
 	JsonText	rest;
 	StrBuf		body;
@@ -213,7 +213,7 @@ receiver_look(void)
 	strbuf_printf(&body, "\"extraMetadata\":%s,\"items\":[", receiver.metadata);
 	strbuf_append(&body, rest.bytes, rest.len);
 	strbuf_puts(&body, "]}");
-	if (!post(&delivery.exchange, "/v1/forward/objects", (JsonText) {body.bytes, body.len}, delivered, NULL))
+	if (!post(&delivery.posting, "/v1/forward/objects", (JsonText) {body.bytes, body.len}, delivered, NULL))
 		retry();
 }
 
@@ -221,7 +221,7 @@ receiver_look(void)
 
 struct ReceiverQuestion
 {
-	Exchange	exchange;
+	Posting		posting;
 	char	   *path;
 	char	   *body;
 	size_t		len;
@@ -235,18 +235,18 @@ static void
 question_done(void *state, int status, const char *why)
 {
 	ReceiverQuestion *question = state;
-	JsonText	answer = {question->exchange.received.bytes, question->exchange.received.len};
+	JsonText	answer = {question->posting.received.bytes, question->posting.received.len};
 
 	note(status, "a question", why, answer);
 	if (status != 200)
 	{
-		arena_free(&question->exchange.arena);
-		again_later(&question->exchange, question_send, question);
+		arena_free(&question->posting.arena);
+		again_later(&question->posting, question_send, question);
 		return;
 	}
 	questions--;
 	question->answered(question->state, answer);
-	arena_free(&question->exchange.arena);
+	arena_free(&question->posting.arena);
 	free(question->path);
 	free(question->body);
 	free(question);
@@ -257,11 +257,11 @@ question_send(void *state)
 {
 	ReceiverQuestion *question = state;
 
-	arena_init(&question->exchange.arena);
-	if (post(&question->exchange, question->path, (JsonText) {question->body, question->len}, question_done, question))
+	arena_init(&question->posting.arena);
+	if (post(&question->posting, question->path, (JsonText) {question->body, question->len}, question_done, question))
 		return;
-	arena_free(&question->exchange.arena);
-	again_later(&question->exchange, question_send, question);
+	arena_free(&question->posting.arena);
+	again_later(&question->posting, question_send, question);
 }
 
 ReceiverQuestion *

@@ -51,7 +51,7 @@
 /* The position of a kind without events is made durable after this time. */
 #define SAVE_MS 30000
 
-typedef enum Step
+typedef enum SourceStep
 {
 	STEP_WAIT,					/* waits for the timer */
 	STEP_DRAIN,					/* waits until the receiver has stored the batch drained */
@@ -61,7 +61,7 @@ typedef enum Step
 	STEP_SWEEP,					/* a range of keys is being compared */
 	STEP_WATCH,
 	STEP_FULL					/* the queue is full; the watch has ended because of that */
-} Step;
+} SourceStep;
 
 /* Namespace, name and uid of a listed object, each ended by NUL. */
 typedef char Key;
@@ -73,7 +73,7 @@ typedef struct Source
 	char	   *name;			/* kind in a document, such as PolicyReport */
 	char	   *path;
 	char	   *api_version;
-	Step		step;
+	SourceStep	step;
 	Arena		arena;			/* memory of the present transfer or page */
 	StrBuf		received;
 	int			status;

@@ -378,7 +378,7 @@ make_place(void)
 }
 
 static void
-connection_open(int fd)
+take_connection(int fd)
 {
 	Connection *connection;
 	BIO		   *bio;
@@ -444,7 +444,7 @@ on_acceptable(void *state)
 
 		if (fd >= 0)
 		{
-			connection_open(fd);
+			take_connection(fd);
 			continue;
 		}
 		/* The loop would call again at once: wait until descriptors or memory are free. */

@@ -28,12 +28,12 @@
 #define SMALL_OBJECT 12
 
 /* A member: key, value and the place of the key in the text. */
-typedef struct Entry
+typedef struct KeyEntry
 {
 	JsonText	key;
 	JsonNode   *value;
 	size_t		offset;
-} Entry;
+} KeyEntry;
 
 typedef struct Parser
 {
@@ -42,7 +42,7 @@ typedef struct Parser
 	const char *end;
 	int			depth;
 
-	Entry	   *entries;
+	KeyEntry   *entries;
 	size_t		entry_count;
 	size_t		entry_capacity;
 	JsonNode  **items;
@@ -479,7 +479,7 @@ reserve_entries(Parser *parser, size_t more)
 {
 	size_t		wanted = parser->entry_count + more;
 	size_t		capacity = parser->entry_capacity;
-	Entry	   *larger;
+	KeyEntry   *larger;
 
 	if (wanted <= capacity)
 		return;
@@ -487,16 +487,16 @@ reserve_entries(Parser *parser, size_t more)
 		capacity = FIRST_ENTRIES;
 	while (capacity < wanted)
 		capacity *= 2;
-	larger = arena_alloc(parser->arena, capacity * sizeof(Entry));
+	larger = arena_alloc(parser->arena, capacity * sizeof(KeyEntry));
 	if (parser->entry_count > 0)
-		memcpy(larger, parser->entries, parser->entry_count * sizeof(Entry));
+		memcpy(larger, parser->entries, parser->entry_count * sizeof(KeyEntry));
 	if (parser->entries != NULL)
-		arena_discard(parser->arena, parser->entries, parser->entry_capacity * sizeof(Entry));
+		arena_discard(parser->arena, parser->entries, parser->entry_capacity * sizeof(KeyEntry));
 	parser->entries = larger;
 	parser->entry_capacity = capacity;
 }
 
-static inline Entry *
+static inline KeyEntry *
 push_entry(Parser *parser)
 {
 	if (parser->entry_count == parser->entry_capacity)
@@ -532,11 +532,11 @@ compare_keys(JsonText a, JsonText b)
 }
 
 static void
-sort_by_insertion(Entry *entries, size_t count)
+sort_by_insertion(KeyEntry *entries, size_t count)
 {
 	for (size_t i = 1; i < count; i++)
 	{
-		Entry		entry = entries[i];
+		KeyEntry	entry = entries[i];
 		size_t		place = i;
 
 		while (place > 0 && compare_keys(entries[place - 1].key, entry.key) > 0)
@@ -550,7 +550,7 @@ sort_by_insertion(Entry *entries, size_t count)
 
 /* Sorts by key and keeps members of the same key in document order.  room is work space for count entries. */
 static void
-sort_entries(Entry *entries, Entry *room, size_t count)
+sort_entries(KeyEntry *entries, KeyEntry *room, size_t count)
 {
 	size_t		half = count / 2;
 	size_t		left = 0;
@@ -575,7 +575,7 @@ sort_entries(Entry *entries, Entry *room, size_t count)
 		else
 			room[i] = entries[right++];
 	}
-	memcpy(entries, room, count * sizeof(Entry));
+	memcpy(entries, room, count * sizeof(KeyEntry));
 }
 
 /* Sorts the members on the stack from base on, keeps the last of equal keys, and returns the number of members left. */
@@ -585,7 +585,7 @@ order_members(Parser *parser, size_t base, const JsonPlace *parent, bool *repeat
 	size_t		count = parser->entry_count - base;
 	size_t		kept = 1;
 	bool		repeated = false;	/* the previous key is already reported */
-	Entry	   *entries;
+	KeyEntry   *entries;
 
 	reserve_entries(parser, count);
 	entries = parser->entries + base;
@@ -633,7 +633,7 @@ parse_object(Parser *parser, const char *p, const JsonPlace *parent, JsonNode *n
 	{
 		const char *start = p;
 		JsonNode   *value;
-		Entry	   *entry;
+		KeyEntry   *entry;
 		bool		plain;
 
 		if (p >= end || *p != '"')
@@ -798,7 +798,7 @@ json_parse(Arena *arena, const char *text, size_t len, JsonDuplicate duplicate, 
 
 	p = parse_value(&parser, text, NULL, root);
 	if (parser.entries != NULL)
-		arena_discard(arena, parser.entries, parser.entry_capacity * sizeof(Entry));
+		arena_discard(arena, parser.entries, parser.entry_capacity * sizeof(KeyEntry));
 	if (parser.items != NULL)
 		arena_discard(arena, parser.items, parser.item_capacity * sizeof(JsonNode *));
 	if (p != NULL)

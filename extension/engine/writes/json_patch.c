@@ -40,13 +40,13 @@ typedef struct Patching
 } Patching;
 
 /* The target of a pointer: a member or an element, which may not exist yet. */
-typedef struct Target
+typedef struct PatchTarget
 {
 	JsonText	pointer;
 	JsonNode   *container;
 	JsonText	token;			/* last one, decoded */
 	int			depth;			/* number of tokens */
-} Target;
+} PatchTarget;
 
 typedef bool (*Operator) (Patching *patching, const JsonNode *operation);
 
@@ -198,7 +198,7 @@ get_part(const JsonNode *container, JsonText token)
  * Follows the pointer in a member of the operation up to its last token.
  */
 static bool
-find_target(Patching *patching, const JsonNode *operation, const char *member, Target *target)
+find_target(Patching *patching, const JsonNode *operation, const char *member, PatchTarget *target)
 {
 	const JsonNode *pointer = json_get(operation, member);
 	JsonNode   *container = patching->root;
@@ -260,7 +260,7 @@ copy_value(Patching *patching, const JsonNode *operation)
  * Updates the depth for a value of value_depth levels at target; false when it exceeds the maximum.
  */
 static bool
-check_depth(Patching *patching, const Target *target, int value_depth)
+check_depth(Patching *patching, const PatchTarget *target, int value_depth)
 {
 	int			depth = target->depth + value_depth;
 
@@ -272,7 +272,7 @@ check_depth(Patching *patching, const Target *target, int value_depth)
 }
 
 static bool
-put_at(Patching *patching, const Target *target, JsonNode *value)
+put_at(Patching *patching, const PatchTarget *target, JsonNode *value)
 {
 	JsonNode   *container = target->container;
 	size_t		index;
@@ -292,7 +292,7 @@ put_at(Patching *patching, const Target *target, JsonNode *value)
 }
 
 static bool
-remove_at(Patching *patching, const Target *target)
+remove_at(Patching *patching, const PatchTarget *target)
 {
 	size_t		index;
 
@@ -312,7 +312,7 @@ remove_at(Patching *patching, const Target *target)
 static bool
 apply_add(Patching *patching, const JsonNode *operation)
 {
-	Target		target;
+	PatchTarget target;
 	JsonNode   *value;
 
 	if (!find_target(patching, operation, "path", &target))
@@ -324,7 +324,7 @@ apply_add(Patching *patching, const JsonNode *operation)
 static bool
 apply_remove(Patching *patching, const JsonNode *operation)
 {
-	Target		target;
+	PatchTarget target;
 
 	return find_target(patching, operation, "path", &target) && remove_at(patching, &target);
 }
@@ -332,7 +332,7 @@ apply_remove(Patching *patching, const JsonNode *operation)
 static bool
 apply_replace(Patching *patching, const JsonNode *operation)
 {
-	Target		target;
+	PatchTarget target;
 	JsonNode   *value;
 	JsonNode   *old;
 
@@ -366,8 +366,8 @@ apply_replace(Patching *patching, const JsonNode *operation)
 static bool
 apply_move(Patching *patching, const JsonNode *operation)
 {
-	Target		from;
-	Target		to;
+	PatchTarget from;
+	PatchTarget to;
 	JsonNode   *value;
 
 	if (!find_target(patching, operation, "from", &from))
@@ -397,8 +397,8 @@ apply_move(Patching *patching, const JsonNode *operation)
 static bool
 apply_copy(Patching *patching, const JsonNode *operation)
 {
-	Target		from;
-	Target		to;
+	PatchTarget from;
+	PatchTarget to;
 	const JsonNode *value;
 
 	if (!find_target(patching, operation, "from", &from))
@@ -438,7 +438,7 @@ apply_test(Patching *patching, const JsonNode *operation)
 {
 	const JsonNode *expected = json_get(operation, "value");
 	JsonNode   *actual = patching->root;
-	Target		target;
+	PatchTarget target;
 
 	target.pointer.bytes = "";
 	target.pointer.len = 0;
