@@ -9,7 +9,7 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "http"))
 
-from client import run  # noqa: E402
+from client import run, until  # noqa: E402
 from conftest import Stack  # noqa: E402
 
 SCALE = float(os.environ.get("BENCH_SCALE") or 1)
@@ -113,6 +113,15 @@ class Bench:
         """What the proxies' upkeep does once a minute, and nothing more: nobody else looks after a store."""
         self.script("DO $$ BEGIN UPDATE kube_reports_internal.garbage_sweep SET due_at = '-infinity'; COMMIT;"
                     " WHILE kube_reports.maintain() LOOP COMMIT; END LOOP; END $$")
+
+    def vacuumed(self, table):
+        """Waits until autovacuum has no work with a table of results: a fill of minutes stands for weeks."""
+        asked = f"""
+            SELECT s.n_dead_tup <= 50 + 0.05 * s.n_live_tup AND s.n_ins_since_vacuum <= 1000 + 0.2 * s.n_live_tup
+                AND s.n_mod_since_analyze <= 50 + 0.05 * s.n_live_tup
+            FROM pg_stat_all_tables s WHERE s.relid = 'kube_reports_internal.{table}'::regclass"""
+        note(f"waiting for autovacuum of {table}")
+        until(lambda: self.database.psql(asked) == "t", 1800, f"autovacuum of {table}")
 
     def policy_reports(self, seconds=None, count=64):
         """A file of policy reports of 19 results named by load; with seconds: patches of the times of evaluation."""
