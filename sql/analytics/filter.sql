@@ -182,12 +182,12 @@ END;
 COMMENT ON FUNCTION kube_reports_internal.criteria_of_details(bigint[])
 	IS 'the criteria of the results that have these details; null if there are no details';
 
--- Each lookup must use its index, although the planner does not know the arrays' lengths.  No bitmap scan: it would
--- collect all results of a frequent message before the first row, so that LIMIT could not end it early.
 CREATE FUNCTION kube_reports_internal.few_results(origins bigint[] DEFAULT NULL, subjects bigint[] DEFAULT NULL,
 	details bigint[] DEFAULT NULL) RETURNS boolean
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
+-- Each lookup must use its index, although the planner does not know the arrays' lengths.  No bitmap scan: it would
+-- collect all results of a frequent message before the first row, so that LIMIT could not end it early.
 SET enable_seqscan = off
 SET enable_bitmapscan = off
 AS $$
@@ -201,13 +201,13 @@ COMMENT ON FUNCTION kube_reports_internal.few_results(bigint[], bigint[], bigint
 	IS 'whether these reports, subjects and details have at most 20,000 results: sorting more takes longer than a '
 		'walk to the first matches; null if no reports, subjects or details are given';
 
--- Times are read independently of the session's settings.  Lookups are planned for the values of each filter: a generic
--- plan would read every subject.
+-- Times are read independently of the session's settings.
 CREATE FUNCTION kube_reports_internal.read_filter(filter jsonb, role text, seal bytea)
 	RETURNS kube_reports_internal.result_filter
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 SET standard_conforming_strings = on
+-- Lookups are planned for the values of each filter: a generic plan would read every subject.
 SET plan_cache_mode = force_custom_plan
 SET timezone = 'UTC'
 SET datestyle = 'ISO, MDY'

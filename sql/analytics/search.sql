@@ -299,14 +299,14 @@ COMMENT ON FUNCTION kube_reports.reports_with_score(double precision, jsonb, int
 ---- vulnerabilities ----
 
 -- Scores say which vulnerabilities are worst, and only results have scores; counts have none.  The function walks the
--- distinct pairs of score and criterion from the highest score down, with one lookup in the index result_score for each
--- pair, until it has enough pairs with results that the caller may see.  It always looks results and counts up one by
--- one, even if statistics say that the tables are small.
+-- distinct pairs of score and criterion from the highest score down, with one lookup in the index result_score for
+-- each pair, until it has enough pairs with results that the caller may see.
 CREATE FUNCTION kube_reports_internal.find_vulnerabilities(role text, seal bytea, filter jsonb, max_rows integer)
 	RETURNS TABLE (source text, policy text, severity text, score double precision, failing bigint, places bigint,
 		package text, installed_version text, fixed_version text)
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+-- Results and counts are looked up one by one, even if statistics say that the tables are small.
 SET enable_seqscan = off
 SET jit = off
 AS $$

@@ -95,13 +95,14 @@ END;
 COMMENT ON FUNCTION kube_reports_internal.checked_fleet_filter(text, jsonb)
 	IS 'the filter of an answer about a fleet, checked. Raises 22023 for unknown members';
 
--- These functions run as the owner, so the views show every cluster; the argument clusters limits the rows. Until
--- upkeep has analyzed new criteria, the planner expects one criterion where there are thousands.  With a filter on the
--- criterion it would then read all counts again for each criterion; so it must use a hash table.
+-- These functions run as the owner, so the views show every cluster; the argument clusters limits the rows.
 CREATE FUNCTION kube_reports_internal.fleet_rule_lines(what text, clusters uuid[], filter jsonb)
 	RETURNS TABLE (place text[], line json)
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
+-- A filter leaves out most of its members: a plan for its values leaves out their conditions, too.  Until upkeep has
+-- analyzed new criteria, the planner expects one criterion where there are thousands.  With a filter on the criterion
+-- it would then read all counts again for each criterion; so it must use a hash table.
 SET plan_cache_mode = force_custom_plan
 SET enable_nestloop = off
 SET jit = off
@@ -143,6 +144,7 @@ CREATE FUNCTION kube_reports_internal.fleet_lines(what text, clusters uuid[], fi
 	RETURNS TABLE (place text[], line json)
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
+-- A filter leaves out most of its members: a plan for its values leaves out their conditions, too.
 SET plan_cache_mode = force_custom_plan
 SET timezone = 'UTC'
 SET jit = off

@@ -133,6 +133,7 @@ CREATE FUNCTION kube_reports_internal.read_reporter_filter(answer text, argument
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 SET standard_conforming_strings = on
+-- A filter leaves out most of its members: a plan for its values leaves out their conditions, too.
 SET plan_cache_mode = force_custom_plan
 AS $$
 DECLARE
@@ -222,6 +223,7 @@ CREATE FUNCTION kube_reports_internal.reporter_cells(wanted kube_reports_interna
 	RETURNS TABLE (namespace text, criterion bigint, kind text, status "char", count bigint)
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
+-- A filter leaves out most of its members: a plan for its values leaves out their conditions, too.
 SET plan_cache_mode = force_custom_plan
 SET jit = off
 AS $$

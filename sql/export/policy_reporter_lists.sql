@@ -132,6 +132,7 @@ CREATE FUNCTION kube_reports_internal.reporter_search(wanted kube_reports_intern
 	OUT condition text, OUT criteria bigint[], OUT subjects bigint[], OUT namespaces text[])
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
+-- Whether few resources have a text in their names depends on the text: plan for its value.
 SET plan_cache_mode = force_custom_plan
 SET jit = off
 AS $$
@@ -170,7 +171,6 @@ CREATE FUNCTION kube_reports_internal.reporter_results(wanted kube_reports_inter
 	parameters jsonb, skip bigint, max_rows bigint, OUT lines jsonb[], OUT count bigint)
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_custom_plan
 SET jit = off
 AS $$
 #variable_conflict use_variable
@@ -218,7 +218,6 @@ CREATE FUNCTION kube_reports_internal.reporter_resource_lines(wanted kube_report
 	by_source boolean, parameters jsonb, skip bigint, max_rows bigint, OUT lines jsonb[], OUT count bigint)
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_custom_plan
 SET jit = off
 AS $$
 #variable_conflict use_variable
@@ -350,7 +349,6 @@ CREATE FUNCTION kube_reports_internal.reporter_properties(wanted kube_reports_in
 	RETURNS TABLE (place text[], line jsonb)
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_custom_plan
 SET jit = off
 AS $$
 DECLARE

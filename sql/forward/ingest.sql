@@ -131,6 +131,7 @@ CREATE FUNCTION kube_reports_internal.forward_objects(sender text, cluster_id in
 	OUT code integer, OUT reply bytea, OUT refusals kube_reports_internal.refusal[])
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
+-- Plans are kept for weeks and may have been made while the tables were empty: use indexes.
 SET enable_seqscan = off
 SET jit = off
 AS $$
@@ -242,6 +243,8 @@ COMMENT ON FUNCTION kube_reports_internal.check_sync(jsonb) IS 'the errors in a 
 CREATE FUNCTION kube_reports_internal.forward_sync(cluster_id integer, document jsonb) RETURNS bytea
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
+-- A range has both ends, one or none: plan for its values.  Its objects are read in the order of their keys, and
+-- copies are looked up by theirs; without statistics the planner would read all of them.
 SET plan_cache_mode = force_custom_plan
 SET enable_seqscan = off
 SET jit = off

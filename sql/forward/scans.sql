@@ -219,6 +219,7 @@ CREATE FUNCTION kube_reports_internal.forward_delete(cluster uuid, "group" text,
 	namespaces text[], names text[], uids text[]) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
+-- The plan is kept for weeks and may have been made while the tables were empty: use indexes.
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET jit = off
@@ -266,9 +267,6 @@ CREATE FUNCTION kube_reports_internal.prune_scan(cluster uuid, cluster_id intege
 	source_version text, seen bigint[]) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_custom_plan
-SET enable_seqscan = off
-SET jit = off
 AS $$
 DECLARE
 	empty		text[];
@@ -320,8 +318,6 @@ COMMENT ON FUNCTION kube_reports_internal.prune_scan(uuid, integer, integer, tex
 CREATE FUNCTION kube_reports_internal.allow_scan(cluster_id integer, type_id integer, scan text) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET jit = off
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -352,9 +348,9 @@ CREATE FUNCTION kube_reports_internal.store_results(cluster_id integer, cluster 
 	source_version text) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
+-- A batch has results or remediations: a plan for its values leaves out what the other kind needs.  The number of
+-- reports with the label of a scan depends on the scan.
 SET plan_cache_mode = force_custom_plan
-SET enable_seqscan = off
-SET jit = off
 AS $$
 DECLARE
 	scan_name	text := document#>>'{scan,name}';
@@ -449,6 +445,9 @@ CREATE FUNCTION kube_reports_internal.forward_results(sender text, cluster_id in
 	digest bytea, OUT code integer, OUT reply bytea)
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
+-- The number of reports with the label of a scan depends on the scan: plan for its value.  Most of the reports may be
+-- newer than all statistics: find them by name or label.  The settings also hold for store_results(), prune_scan() and
+-- allow_scan().
 SET plan_cache_mode = force_custom_plan
 SET enable_seqscan = off
 SET jit = off
@@ -546,8 +545,6 @@ CREATE FUNCTION kube_reports_internal.begin_assessment(cluster_id integer, type_
 	RETURNS timestamptz
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET jit = off
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -580,6 +577,8 @@ CREATE FUNCTION kube_reports_internal.forward_result(cluster_id integer, cluster
 	RETURNS bytea
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
+-- A session keeps these plans for weeks, perhaps from when the tables were empty: use indexes.  The settings also hold
+-- for begin_assessment(), allow_scan() and store_results().
 SET enable_seqscan = off
 SET jit = off
 AS $$

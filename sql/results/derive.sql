@@ -42,14 +42,15 @@ COMMENT ON TYPE kube_reports_internal.derivation
 
 -- The arguments are the keys of the reports, and the first and last versions of their changes.  A null version means
 -- that nothing changed: the results are derived again from the documents, and history stays as it is.  One statement
--- sees one snapshot and can use the extracted results for every table.  Because the plan is kept, stored rows are
--- looked up one by one (LATERAL ... LIMIT 1) whatever the statistics say.
+-- sees one snapshot and can use the extracted results for every table.
 CREATE FUNCTION kube_reports_internal.apply_results(lane integer, namespaces text[], names text[],
 	firsts bigint[], lasts bigint[],
 		least_key bigint DEFAULT -9223372036854775808, greatest_key bigint DEFAULT 9223372036854775807,
 		prepared text[] DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
+-- The plan is kept and may have been made for an empty store: stored rows are looked up one by one by index, whatever
+-- the statistics say, and the statement's own rows are hashed, although callers turn that off.
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET enable_mergejoin = off

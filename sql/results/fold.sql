@@ -109,10 +109,11 @@ COMMENT ON FUNCTION kube_reports_internal.add_policies(bigint[], bigint[])
 	IS 'adds to the counts by policy; used by fold_rollups() only';
 
 -- A change on one day also counts for all later days.  A day without a row begins with the count of the day before.
--- Each count is looked up on its own: the tables may have grown a thousandfold since the last ANALYZE.
 CREATE FUNCTION kube_reports_internal.add_daily(day date, rollups bigint[], counts bigint[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
+-- Each count is looked up on its own: the tables may have grown a thousandfold since the last ANALYZE.
+-- fold_rollups() sets the opposite for its own joins.
 SET enable_seqscan = off
 SET enable_nestloop = on
 SET enable_hashjoin = off

@@ -162,10 +162,6 @@ COMMENT ON FUNCTION kube_reports_internal.expire_step()
 CREATE FUNCTION kube_reports_internal.collect_details(first tid, behind tid, OUT looked_at bigint, OUT removed bigint)
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET enable_hashjoin = off
-SET enable_mergejoin = off
-SET jit = off
 AS $$
 DECLARE
 	candidates	bigint[];
@@ -190,10 +186,6 @@ COMMENT ON FUNCTION kube_reports_internal.collect_details(tid, tid)
 CREATE FUNCTION kube_reports_internal.collect_origins(first tid, behind tid, OUT looked_at bigint, OUT removed bigint)
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET enable_hashjoin = off
-SET enable_mergejoin = off
-SET jit = off
 AS $$
 DECLARE
 	candidates	bigint[];
@@ -226,10 +218,6 @@ COMMENT ON FUNCTION kube_reports_internal.collect_origins(tid, tid)
 CREATE FUNCTION kube_reports_internal.collect_subjects(first tid, behind tid, OUT looked_at bigint, OUT removed bigint)
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET enable_hashjoin = off
-SET enable_mergejoin = off
-SET jit = off
 AS $$
 DECLARE
 	candidates	bigint[];
@@ -274,10 +262,6 @@ COMMENT ON FUNCTION kube_reports_internal.history_names_from()
 CREATE FUNCTION kube_reports_internal.collect_criteria(first tid, behind tid, OUT looked_at bigint, OUT removed bigint)
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET enable_hashjoin = off
-SET enable_mergejoin = off
-SET jit = off
 AS $$
 DECLARE
 	begins		timestamptz := kube_reports_internal.history_names_from();
@@ -319,8 +303,6 @@ COMMENT ON FUNCTION kube_reports_internal.collect_criteria(tid, tid)
 CREATE FUNCTION kube_reports_internal.collect_actors(first tid, behind tid, OUT looked_at bigint, OUT removed bigint)
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET jit = off
 AS $$
 DECLARE
 	begins		timestamptz := kube_reports_internal.history_names_from();
@@ -345,10 +327,6 @@ COMMENT ON FUNCTION kube_reports_internal.collect_actors(tid, tid)
 CREATE FUNCTION kube_reports_internal.collect_days(first tid, behind tid, OUT looked_at bigint, OUT removed bigint)
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET enable_hashjoin = off
-SET enable_mergejoin = off
-SET jit = off
 AS $$
 DECLARE
 	cut CONSTANT date := (SELECT s.daily_cut FROM kube_reports_internal.store s);
@@ -380,10 +358,6 @@ COMMENT ON FUNCTION kube_reports_internal.collect_days(tid, tid)
 CREATE FUNCTION kube_reports_internal.collect_scores(first tid, behind tid, OUT looked_at bigint, OUT removed bigint)
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET enable_hashjoin = off
-SET enable_mergejoin = off
-SET jit = off
 AS $$
 DECLARE
 	cut CONSTANT date := (SELECT s.daily_cut FROM kube_reports_internal.store s);
@@ -421,8 +395,6 @@ COMMENT ON FUNCTION kube_reports_internal.collect_scores(tid, tid)
 CREATE FUNCTION kube_reports_internal.collect_policies(first tid, behind tid, OUT looked_at bigint, OUT removed bigint)
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET jit = off
 AS $$
 BEGIN
 	SELECT count(*) INTO looked_at FROM kube_reports_internal.rollup_policy p WHERE p.ctid >= first AND p.ctid < behind;
@@ -437,10 +409,6 @@ COMMENT ON FUNCTION kube_reports_internal.collect_policies(tid, tid)
 CREATE FUNCTION kube_reports_internal.collect_counts(first tid, behind tid, OUT looked_at bigint, OUT removed bigint)
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET enable_hashjoin = off
-SET enable_mergejoin = off
-SET jit = off
 AS $$
 DECLARE
 	idle		bigint[];
@@ -460,8 +428,6 @@ COMMENT ON FUNCTION kube_reports_internal.collect_counts(tid, tid)
 CREATE FUNCTION kube_reports_internal.remove_counts(rollups bigint[]) RETURNS void
 LANGUAGE sql VOLATILE
 SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET jit = off
 AS $$
 	UPDATE kube_reports_internal.criterion k SET last_counted = now()
 		WHERE k.id IN (SELECT r.criterion FROM kube_reports_internal.rollup r WHERE r.id = ANY (rollups));
@@ -473,6 +439,13 @@ COMMENT ON FUNCTION kube_reports_internal.remove_counts(bigint[])
 CREATE FUNCTION kube_reports_internal.collect_garbage(max_rows integer DEFAULT 1000) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
+-- These settings are for the functions above.  A step looks up a few rows in large tables, from places that the
+-- planner knows nothing of; and the session may have made the plans while the tables were empty.  A join of whole
+-- tables would read all results, all history or all counts.
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET jit = off
 SET lock_timeout = '100ms'
 AS $$
 DECLARE

@@ -195,6 +195,7 @@ COMMENT ON FUNCTION kube_reports.import_deletion(uuid, text, text, text, timesta
 CREATE FUNCTION kube_reports_internal.import_step() RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
+-- States come faster than statistics are updated: read them by index.
 SET enable_seqscan = off
 SET jit = off
 AS $$

@@ -229,6 +229,7 @@ CREATE FUNCTION kube_reports_internal.import_derive(lane integer, mapped boolean
 	RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
+-- The log grows faster than its statistics are updated: find its end by the index.
 SET enable_seqscan = off
 SET jit = off
 AS $$
@@ -317,6 +318,7 @@ CREATE FUNCTION kube_reports_internal.api_import_verify(cluster uuid, "group" te
 	RETURNS SETOF record
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+-- The plan is kept for weeks and may have been made while the tables were empty: use indexes.
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET jit = off
@@ -411,6 +413,7 @@ CREATE FUNCTION kube_reports_internal.api_cleanup(cluster uuid, "group" text, ve
 	RETURNS SETOF record
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+-- The plan is kept for weeks and may have been made while the tables were empty: use indexes.
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET jit = off
@@ -449,6 +452,7 @@ CREATE FUNCTION kube_reports_internal.api_cleanup_done(cluster uuid, "group" tex
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller()) RETURNS void
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+-- The plan is kept for weeks and may have been made while the tables were empty: use indexes.
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET jit = off

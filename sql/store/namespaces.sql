@@ -166,6 +166,8 @@ CREATE FUNCTION kube_reports_internal.sweep_piece(cluster uuid, name text, dead_
 		OUT more boolean)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+-- A session keeps these plans for weeks, perhaps from when the tables were empty: force index scans, also in the
+-- functions that it calls.
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET jit = off

@@ -79,6 +79,8 @@ CREATE FUNCTION kube_reports_internal.list_window(target_cluster integer, target
 	RETURNS TABLE (namespace text, name text, version bigint, metadata kube_reports.report, body kube_reports.report)
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
+-- The body chooses plan_cache_mode for the kind of list, until the function returns.  The table may have been empty
+-- when the session made its plan: walk along the key or the index of labels.
 SET plan_cache_mode = auto
 SET jit = off
 SET enable_seqscan = off

@@ -147,11 +147,12 @@ COMMENT ON FUNCTION kube_reports_internal.log_share()
 --
 -- The age of a change comes from the clock, which may have jumped.  So in one minute only a small part of a lane's log
 -- is deleted because of its age: four times as much as a minute adds to a log of full length.  Watchers that are behind
--- have about a quarter of an hour to catch up.  The settings also hold for measure_log(): for a range of versions the
--- planner would read the whole of a large log.
+-- have about a quarter of an hour to catch up.
 CREATE FUNCTION kube_reports_internal.compact(max_rows integer DEFAULT 5000) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
+-- The log grows faster than its statistics are updated.  The settings also hold for measure_log(): for a range of
+-- versions the planner would read the whole of a large log.
 SET enable_seqscan = off
 SET jit = off
 AS $$

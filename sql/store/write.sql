@@ -250,8 +250,6 @@ COMMENT ON FUNCTION kube_reports_internal.commit_decided(integer, integer, integ
 		'is decided again: code -2 if the object has another version by now. prepared: see result_difference(). codes '
 		'null: nothing was stored, because the registry is no longer of that generation';
 
--- A session makes its plans once, perhaps while the tables are empty.  With these settings the plans stay good when the
--- tables are large.
 CREATE FUNCTION kube_reports_internal.write_batch(cluster uuid, requests text[], bodies bytea[],
 	attempts integer DEFAULT 8,
 		alone boolean DEFAULT NULL, caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
@@ -259,6 +257,8 @@ CREATE FUNCTION kube_reports_internal.write_batch(cluster uuid, requests text[],
 		OUT replies bytea[], OUT versions bigint[])
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+-- A session makes its plans once, perhaps while the tables are empty.  With these settings the plans stay good when
+-- the tables are large.
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET jit = off
@@ -464,6 +464,7 @@ CREATE FUNCTION kube_reports_internal.commit_batch(cluster uuid, "group" text, v
 		OUT stored_bodies text[], OUT status bytea)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+-- As in write_batch(): plans that a session makes once must stay good when the tables are large.
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET jit = off

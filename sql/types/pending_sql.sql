@@ -59,11 +59,6 @@ COMMENT ON FUNCTION kube_reports_internal.sql_next_pending(integer, integer)
 CREATE FUNCTION kube_reports_internal.sql_apply_batch(lane integer, max_reports integer) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off
-SET enable_hashjoin = off
-SET enable_mergejoin = off
-SET jit = off
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -131,8 +126,6 @@ COMMENT ON FUNCTION kube_reports_internal.sql_apply_batch(integer, integer)
 CREATE FUNCTION kube_reports_internal.pending_batch() RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET jit = off
 AS $$
 DECLARE
 	max_reports	integer := 64;
