@@ -318,7 +318,7 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.api_evidence_removed(text, uuid[], kube_reports_internal.caller)
 	IS 'deletes the rows of files that were removed from a place. Raises 42501';
 
-CREATE FUNCTION kube_reports_internal.leave_evidence(cluster_id integer) RETURNS bigint
+CREATE FUNCTION kube_reports_internal.leave_evidence(cluster_id integer, max_rows integer) RETURNS bigint
 LANGUAGE sql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -326,7 +326,7 @@ AS $$
 		DELETE FROM kube_reports_internal.evidence_file f
 			WHERE f.cluster_id = leave_evidence.cluster_id AND f.ctid = ANY (ARRAY(
 				SELECT o.ctid FROM kube_reports_internal.evidence_file o
-				WHERE o.cluster_id = leave_evidence.cluster_id LIMIT 1000))
+				WHERE o.cluster_id = leave_evidence.cluster_id LIMIT max_rows))
 			RETURNING f.body, f.cluster_id, f.place, f.key
 	), left_over AS (
 		INSERT INTO kube_reports_internal.evidence_body (id, cluster_id, place, key, bytes, remove_after)
@@ -335,6 +335,6 @@ AS $$
 	)
 	SELECT count(*) FROM gone
 $$;
-COMMENT ON FUNCTION kube_reports_internal.leave_evidence(integer)
-	IS 'gives up the files of a cluster that is being removed, at most 1000, and returns their number. While writes '
+COMMENT ON FUNCTION kube_reports_internal.leave_evidence(integer, integer)
+	IS 'gives up files of a cluster that is being removed, at most max_rows, and returns their number. While writes '
 		'of the cluster are held, its files are not removed: another database announces them';

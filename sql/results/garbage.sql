@@ -12,8 +12,9 @@
 
 ---- retention ----
 
+-- SECURITY DEFINER: administrators, who may call maintain(), have no rights on months that were made later.
 CREATE FUNCTION kube_reports_internal.history_ends() RETURNS timestamptz
-LANGUAGE plpgsql STABLE
+LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE

@@ -5,6 +5,53 @@
 -- deleted in steps.  Each step is a transaction, so that writers of other clusters never wait long.  The mark stays
 -- until the end: another call continues the removal, and so does upkeep.
 
+-- Every table with rows of clusters is here, in the order in which the rows are removed.
+CREATE FUNCTION kube_reports_internal.cluster_tables()
+	RETURNS TABLE (place integer, relation regclass, goes text, reached_by text, document text)
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	VALUES (1, 'kube_reports_internal.proxy_role'::regclass, 'first', 'cluster_id', NULL),
+		(2, 'kube_reports_internal.reader_grant', 'first', 'cluster_id', NULL),
+		(3, 'kube_reports_internal.sender_credential', 'first', 'cluster_id', NULL),
+		(4, 'kube_reports_internal.webhook', 'first', 'cluster_id', NULL),
+		(5, 'kube_reports_internal.webhook_progress', 'first', 'cluster_id', NULL),
+		(6, 'kube_reports_internal.aggregation', 'first', 'cluster_id', NULL),
+		(7, 'kube_reports_internal.active_policy_set', 'first', 'cluster_id', NULL),
+		(8, 'kube_reports_internal.active_policy', 'first', 'cluster_id', NULL),
+		(9, 'kube_reports_internal.result_pending', 'first', 'lane', NULL),
+		(10, 'kube_reports_internal.result_rebuild', 'first', 'lane', NULL),
+		(11, 'kube_reports.object', 'step', 'cluster_id', 'body'),
+		(12, 'kube_reports_internal.imported', 'step', 'lane', NULL),
+		(13, 'kube_reports_internal.import_waiting', 'step', 'lane', 'document'),
+		(14, 'kube_reports_internal.evidence_file', 'step', 'cluster_id', NULL),
+		(15, 'kube_reports_internal.change', 'step', 'lane', 'old_body'),
+		(16, 'kube_reports_internal.report_change', 'step', 'cluster_id', NULL),
+		(17, 'kube_reports_internal.result_since', 'with origin', 'origin', NULL),
+		(18, 'kube_reports_internal.result', 'with origin', 'origin', NULL),
+		(19, 'kube_reports_internal.origin', 'step', 'cluster_id', NULL),
+		(20, 'kube_reports_internal.subject', 'step', 'cluster_id', NULL),
+		(21, 'kube_reports_internal.rollup_delta', 'step', 'cluster_id', NULL),
+		(22, 'kube_reports_internal.rollup_daily', 'with rollup', 'rollup', NULL),
+		(23, 'kube_reports_internal.rollup', 'step', 'cluster_id', NULL),
+		(24, 'kube_reports_internal.rollup_policy', 'step', 'cluster_id', NULL),
+		(25, 'kube_reports_internal.score_daily', 'step', 'cluster_id', NULL),
+		(26, 'kube_reports_internal.aggregation_queue', 'step', 'cluster_id', NULL),
+		(27, 'kube_reports_internal.namespace', 'step', 'cluster_id', NULL),
+		(28, 'kube_reports_internal.forward_seen', 'step', 'cluster_id', NULL),
+		(29, 'kube_reports_internal.forward_assessment', 'step', 'cluster_id', NULL),
+		(30, 'kube_reports_internal.forward_stream', 'step', 'cluster_id', NULL),
+		(31, 'kube_reports_internal.log_size', 'last', 'lane', NULL),
+		(32, 'kube_reports_internal.lane', 'last', 'cluster_id', NULL),
+		(33, 'kube_reports_internal.import_time', 'never', 'lane', NULL),
+		(34, 'kube_reports_internal.evidence_body', 'never', 'cluster_id', NULL);
+END;
+COMMENT ON FUNCTION kube_reports_internal.cluster_tables()
+	IS 'the tables that have rows of a cluster, and how these rows go when the cluster is removed. first: by '
+		'mark_cluster(); step: by remove_cluster_step(), some rows at a time; with ...: the same, just before the rows '
+		'of the other table that they belong to; last: with the lanes, of which there is one for each type; never: no '
+		'row is left after a transaction, or the row is of a file that is to be removed. document: the column whose '
+		'size also bounds a step';
+
 CREATE FUNCTION kube_reports_internal.mark_cluster(cluster uuid, force boolean) RETURNS integer
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -39,17 +86,14 @@ BEGIN
 		ORDER BY g.role, g.namespace LOOP
 		PERFORM kube_reports.revoke_reader(held.role, leaving.uid, held.namespace);
 	END LOOP;
-	DELETE FROM kube_reports_internal.proxy_role p WHERE p.cluster_id = leaving.id;
-	DELETE FROM kube_reports_internal.sender_credential s WHERE s.cluster_id = leaving.id;
-	DELETE FROM kube_reports_internal.webhook w WHERE w.cluster_id = leaving.id;
-	DELETE FROM kube_reports_internal.aggregation a WHERE a.cluster_id = leaving.id;
-	DELETE FROM kube_reports_internal.active_policy_set s WHERE s.cluster_id = leaving.id;
-	DELETE FROM kube_reports_internal.result_pending p USING kube_reports_internal.lane l
-		WHERE l.cluster_id = leaving.id
-		AND p.lane = l.id;
-	DELETE FROM kube_reports_internal.result_rebuild b USING kube_reports_internal.lane l
-		WHERE l.cluster_id = leaving.id
-		AND b.lane = l.id;
+	FOR held IN SELECT t.relation, t.reached_by FROM kube_reports_internal.cluster_tables() t
+		WHERE t.goes = 'first' ORDER BY t.place
+	LOOP
+		EXECUTE format(CASE held.reached_by
+			WHEN 'lane' THEN 'DELETE FROM %s x USING kube_reports_internal.lane l '
+				'WHERE l.cluster_id = $1 AND x.lane = l.id'
+			ELSE 'DELETE FROM %s x WHERE x.cluster_id = $1' END, held.relation) USING leaving.id;
+	END LOOP;
 	PERFORM kube_reports_internal.begin_own_write();
 	UPDATE kube_reports.cluster c SET removing = true WHERE c.id = leaving.id;
 	PERFORM set_config('kube_reports_internal.api_write', '', true);
@@ -63,16 +107,105 @@ COMMENT ON FUNCTION kube_reports_internal.mark_cluster(uuid, boolean)
 		'null if the cluster is unknown. Raises 55006 while a proxy with the cluster''s role is connected, unless '
 		'forced';
 
-CREATE FUNCTION kube_reports_internal.remove_cluster_step(cluster_id integer) RETURNS boolean
+-- A table or partition, because the place of a row is unique in these only.
+CREATE FUNCTION kube_reports_internal.table_with_rows(cluster_id integer, relation regclass, reached_by text)
+	RETURNS regclass
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_custom_plan
+-- Without statistics, or with those of a table that has lost most of its rows since, the planner would read all of the
+-- table, or all entries of a cluster in an index, for the first row.
 SET enable_seqscan = off
+SET enable_bitmapscan = off
 SET jit = off
 AS $$
 DECLARE
-	removed		bigint;
+	found		regclass;
+BEGIN
+	EXECUTE format(CASE reached_by
+		WHEN 'lane' THEN 'SELECT x.tableoid FROM kube_reports_internal.lane l CROSS JOIN LATERAL (SELECT x.tableoid '
+			'FROM %s x WHERE x.lane = l.id LIMIT 1) x WHERE l.cluster_id = $1 LIMIT 1'
+		ELSE 'SELECT x.tableoid FROM %s x WHERE x.cluster_id = $1 LIMIT 1' END, relation)
+		INTO found USING cluster_id;
+	RETURN found;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.table_with_rows(integer, regclass, text)
+	IS 'the table, or one of its partitions, if it has a row of the cluster; otherwise null';
+
+CREATE FUNCTION kube_reports_internal.remove_rows(cluster_id integer, relation regclass, reached_by text,
+	document text, max_rows integer) RETURNS integer
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+-- As in table_with_rows(): for the first rows the planner would read all of a table.
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET jit = off
+AS $$
+DECLARE
+	max_bytes CONSTANT bigint := 4000000;
+	removed		integer;
+BEGIN
+	EXECUTE format('DELETE FROM %1$s x WHERE x.ctid = ANY (ARRAY(SELECT p.place FROM '
+		'(SELECT f.place, sum(f.size) OVER (ORDER BY f.place) - f.size AS before FROM (' || CASE reached_by
+			WHEN 'lane' THEN 'SELECT x.* FROM kube_reports_internal.lane l CROSS JOIN LATERAL (SELECT x.ctid AS place, '
+				'%2$s AS size FROM %1$s x WHERE x.lane = l.id LIMIT $2) x WHERE l.cluster_id = $1 LIMIT $2'
+			ELSE 'SELECT x.ctid AS place, %2$s AS size FROM %1$s x WHERE x.cluster_id = $1 LIMIT $2' END
+		|| ') f) p WHERE p.before < $3))', relation,
+		CASE WHEN document IS NULL THEN '0'
+			ELSE format('coalesce(kube_reports.document_size(x.%I), 0)', document) END)
+		USING cluster_id, max_rows, max_bytes;
+	GET DIAGNOSTICS removed = ROW_COUNT;
+	RETURN removed;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.remove_rows(integer, regclass, text, text, integer)
+	IS 'removes rows of a cluster from a table or partition, at most max_rows, and with documents of not much more '
+		'than 4 MB; returns their number';
+
+CREATE FUNCTION kube_reports_internal.remove_rows_with(parent text, ids bigint[], max_rows integer) RETURNS integer
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+-- As in table_with_rows(); the length of the array, too, is unknown to the planner.
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET jit = off
+AS $$
+DECLARE
+	child		regclass;
+	room		integer := max_rows;
+	removed		integer;
+BEGIN
+	FOR child IN SELECT t.relation FROM kube_reports_internal.cluster_tables() t
+		WHERE t.goes = 'with ' || parent ORDER BY t.place
+	LOOP
+		EXECUTE format('DELETE FROM %1$s x WHERE x.ctid = ANY (ARRAY(SELECT y.ctid FROM unnest($1) i(id) '
+			'CROSS JOIN LATERAL (SELECT y.ctid FROM %1$s y WHERE y.%2$I = i.id LIMIT $2) y LIMIT $2))', child, parent)
+			USING ids, room;
+		GET DIAGNOSTICS removed = ROW_COUNT;
+		room := room - removed;
+	END LOOP;
+	RETURN room;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.remove_rows_with(text, bigint[], integer)
+	IS 'removes at most max_rows rows of the tables that go with a table, for rows of it with these ids. Returns how '
+		'many more it would have removed; 0: there may be more';
+
+-- SECURITY DEFINER: administrators, who may call maintain(), have no rights on months of history that were made later.
+CREATE FUNCTION kube_reports_internal.remove_cluster_step(cluster_id integer, max_rows integer DEFAULT 2000)
+	RETURNS boolean
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+-- As in table_with_rows(): the first ids of origin and rollup are read here.
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET jit = off
+AS $$
+DECLARE
+	next		record;
+	place		regclass;
 	ids			bigint[];
+	room		integer;
 BEGIN
 	PERFORM kube_reports_internal.require_read_committed();
 	-- One session at a time: the next session then finds the next piece, or finds that the cluster is removed.
@@ -80,9 +213,15 @@ BEGIN
 	IF NOT EXISTS (SELECT FROM kube_reports.cluster c WHERE c.id = remove_cluster_step.cluster_id AND c.removing) THEN
 		RETURN false;
 	END IF;
-	IF NOT kube_reports_internal.has_rows(cluster_id) THEN
+	FOR next IN SELECT t.relation, t.reached_by, t.document, t.relation::text AS name
+		FROM kube_reports_internal.cluster_tables() t WHERE t.goes = 'step' ORDER BY t.place
+	LOOP
+		place := kube_reports_internal.table_with_rows(cluster_id, next.relation, next.reached_by);
+		EXIT WHEN place IS NOT NULL;
+	END LOOP;
+	IF place IS NULL THEN
 		PERFORM kube_reports_internal.lock_store();
-		IF kube_reports_internal.remove_shared_rows(cluster_id) THEN
+		IF kube_reports_internal.remove_shared_rows(cluster_id, max_rows) THEN
 			RETURN true;
 		END IF;
 		-- Rows that were added since are deleted together with their lane and cluster.
@@ -91,91 +230,41 @@ BEGIN
 		RETURN false;
 	END IF;
 	PERFORM kube_reports_internal.lock_store_shared();
-
-	PERFORM kube_reports_internal.begin_own_write();
-	DELETE FROM kube_reports.object o
-		USING (SELECT p.place
-			FROM (SELECT o.ctid AS place,
-					sum(kube_reports.document_size(o.body)) OVER (ORDER BY o.resource_type, o.namespace, o.name)
-						- kube_reports.document_size(o.body) AS before
-					FROM (SELECT o.ctid, o.* FROM kube_reports.object o
-						WHERE o.cluster_id = remove_cluster_step.cluster_id
-						ORDER BY o.resource_type, o.namespace, o.name LIMIT 500) o) p
-			WHERE p.before < 4000000) g
-		WHERE o.ctid = g.place;
-	GET DIAGNOSTICS removed = ROW_COUNT;
-	PERFORM set_config('kube_reports_internal.api_write', '', true);
-	IF removed > 0 THEN
-		RETURN true;
-	END IF;
-
-	IF kube_reports_internal.leave_evidence(cluster_id) > 0 THEN
-		RETURN true;
-	END IF;
-
-	DELETE FROM kube_reports_internal.change c
-		USING (SELECT c.place
-			FROM kube_reports_internal.lane l
-				CROSS JOIN LATERAL (SELECT c.ctid AS place FROM kube_reports_internal.change c WHERE c.lane = l.id
-					ORDER BY c.version LIMIT 1000) c
-			WHERE l.cluster_id = remove_cluster_step.cluster_id LIMIT 1000) g
-		WHERE c.ctid = g.place;
-	GET DIAGNOSTICS removed = ROW_COUNT;
-	IF removed > 0 THEN
-		RETURN true;
-	END IF;
-
-	SELECT array_agg(g.id) INTO ids
-		FROM (SELECT g.id FROM kube_reports_internal.origin g WHERE g.cluster_id = remove_cluster_step.cluster_id
-			ORDER BY g.resource_type, g.namespace, g.name LIMIT 100) g;
-	IF ids IS NOT NULL THEN
-		DELETE FROM kube_reports_internal.result_since s WHERE s.origin = ANY (ids);
-		DELETE FROM kube_reports_internal.result r WHERE r.origin = ANY (ids);
-		DELETE FROM kube_reports_internal.report_change c WHERE c.origin = ANY (ids);
-		DELETE FROM kube_reports_internal.origin g WHERE g.id = ANY (ids);
-		RETURN true;
-	END IF;
-
-	DELETE FROM kube_reports_internal.subject s
-		USING (SELECT s.ctid AS place FROM kube_reports_internal.subject s
-			WHERE s.cluster_id = remove_cluster_step.cluster_id
-			LIMIT 2000) g
-		WHERE s.ctid = g.place;
-	GET DIAGNOSTICS removed = ROW_COUNT;
-	IF removed > 0 THEN
-		RETURN true;
-	END IF;
-
 	-- Wait for a fold in progress: its counts must not appear afterwards.
-	PERFORM pg_advisory_xact_lock(kube_reports_internal.lock_class(), kube_reports_internal.folding_lock());
-	DELETE FROM kube_reports_internal.rollup_delta d WHERE d.cluster_id = remove_cluster_step.cluster_id;
-	SELECT array_agg(r.id) INTO ids
-		FROM (SELECT r.id FROM kube_reports_internal.rollup r
-			WHERE r.cluster_id = remove_cluster_step.cluster_id LIMIT 1000) r;
-	IF ids IS NOT NULL THEN
-		DELETE FROM kube_reports_internal.rollup_daily d WHERE d.rollup = ANY (ids);
-		PERFORM kube_reports_internal.remove_counts(ids);
-		RETURN true;
+	IF next.name IN ('kube_reports_internal.rollup_delta', 'kube_reports_internal.rollup',
+		'kube_reports_internal.rollup_policy', 'kube_reports_internal.score_daily') THEN
+		PERFORM pg_advisory_xact_lock(kube_reports_internal.lock_class(), kube_reports_internal.folding_lock());
 	END IF;
-	DELETE FROM kube_reports_internal.rollup_policy p
-		USING (SELECT p.ctid AS place FROM kube_reports_internal.rollup_policy p
-			WHERE p.cluster_id = remove_cluster_step.cluster_id LIMIT 2000) g
-		WHERE p.ctid = g.place;
-	DELETE FROM kube_reports_internal.score_daily d
-		USING (SELECT d.ctid AS place FROM kube_reports_internal.score_daily d
-			WHERE d.cluster_id = remove_cluster_step.cluster_id LIMIT 2000) g
-		WHERE d.ctid = g.place;
-	DELETE FROM kube_reports_internal.aggregation_queue q WHERE q.cluster_id = remove_cluster_step.cluster_id;
-	DELETE FROM kube_reports_internal.namespace n WHERE n.cluster_id = remove_cluster_step.cluster_id;
+
+	CASE next.name
+		WHEN 'kube_reports.object' THEN
+			PERFORM kube_reports_internal.begin_own_write();
+			PERFORM kube_reports_internal.remove_rows(cluster_id, place, next.reached_by, next.document, max_rows);
+			PERFORM set_config('kube_reports_internal.api_write', '', true);
+		WHEN 'kube_reports_internal.evidence_file' THEN
+			PERFORM kube_reports_internal.leave_evidence(cluster_id, max_rows);
+		WHEN 'kube_reports_internal.origin' THEN
+			ids := ARRAY(SELECT g.id FROM kube_reports_internal.origin g
+				WHERE g.cluster_id = remove_cluster_step.cluster_id LIMIT max_rows);
+			room := kube_reports_internal.remove_rows_with('origin', ids, max_rows);
+			DELETE FROM kube_reports_internal.origin g WHERE g.id = ANY (ids[1:room]);
+		WHEN 'kube_reports_internal.rollup' THEN
+			ids := ARRAY(SELECT r.id FROM kube_reports_internal.rollup r
+				WHERE r.cluster_id = remove_cluster_step.cluster_id LIMIT max_rows);
+			room := kube_reports_internal.remove_rows_with('rollup', ids, max_rows);
+			PERFORM kube_reports_internal.remove_counts(ids[1:room]);
+		ELSE
+			PERFORM kube_reports_internal.remove_rows(cluster_id, place, next.reached_by, next.document, max_rows);
+	END CASE;
 	RETURN true;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.remove_cluster_step(integer)
-	IS 'removes the next rows of a cluster that is marked for removal, and at the end the cluster; false: the cluster '
-		'is removed';
+COMMENT ON FUNCTION kube_reports_internal.remove_cluster_step(integer, integer)
+	IS 'removes the next rows of a cluster that is marked for removal, at most max_rows, and at the end the cluster; '
+		'false: the cluster is removed';
 
 -- Without another cluster nobody can use these rows again, and there is no proxy whose upkeep would remove them.
-CREATE FUNCTION kube_reports_internal.remove_shared_rows(cluster_id integer) RETURNS boolean
+CREATE FUNCTION kube_reports_internal.remove_shared_rows(cluster_id integer, max_rows integer) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -188,7 +277,7 @@ BEGIN
 	END IF;
 	FOREACH what IN ARRAY ARRAY['detail', 'criterion', 'actor'] LOOP
 		EXECUTE format('DELETE FROM kube_reports_internal.%1$I WHERE ctid = ANY (ARRAY('
-			'SELECT x.ctid FROM kube_reports_internal.%1$I x LIMIT 5000))', what);
+			'SELECT x.ctid FROM kube_reports_internal.%1$I x LIMIT $1))', what) USING max_rows;
 		GET DIAGNOSTICS removed = ROW_COUNT;
 		IF removed > 0 THEN
 			RETURN true;
@@ -197,32 +286,10 @@ BEGIN
 	RETURN false;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.remove_shared_rows(integer)
-	IS 'removes the next rows that clusters share (texts, criteria, actors), if the cluster is the only one and has '
-		'no other rows; the caller holds the lock of the store. False: no such rows are left, or there is another '
-		'cluster';
-
-CREATE FUNCTION kube_reports_internal.has_rows(cluster_id integer) RETURNS boolean
-LANGUAGE sql VOLATILE
-SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET jit = off
-AS $$
-	SELECT EXISTS (SELECT FROM kube_reports.object o WHERE o.cluster_id = has_rows.cluster_id)
-		OR EXISTS (SELECT FROM kube_reports_internal.lane l JOIN kube_reports_internal.change c ON c.lane = l.id
-			WHERE l.cluster_id = has_rows.cluster_id)
-		OR EXISTS (SELECT FROM kube_reports_internal.origin g WHERE g.cluster_id = has_rows.cluster_id)
-		OR EXISTS (SELECT FROM kube_reports_internal.subject s WHERE s.cluster_id = has_rows.cluster_id)
-		OR EXISTS (SELECT FROM kube_reports_internal.rollup_delta d WHERE d.cluster_id = has_rows.cluster_id)
-		OR EXISTS (SELECT FROM kube_reports_internal.rollup r WHERE r.cluster_id = has_rows.cluster_id)
-		OR EXISTS (SELECT FROM kube_reports_internal.rollup_policy p WHERE p.cluster_id = has_rows.cluster_id)
-		OR EXISTS (SELECT FROM kube_reports_internal.score_daily d WHERE d.cluster_id = has_rows.cluster_id)
-		OR EXISTS (SELECT FROM kube_reports_internal.aggregation_queue q WHERE q.cluster_id = has_rows.cluster_id)
-		OR EXISTS (SELECT FROM kube_reports_internal.namespace n WHERE n.cluster_id = has_rows.cluster_id)
-		OR EXISTS (SELECT FROM kube_reports_internal.evidence_file f WHERE f.cluster_id = has_rows.cluster_id)
-$$;
-COMMENT ON FUNCTION kube_reports_internal.has_rows(integer)
-	IS 'whether the cluster has any row besides its lanes';
+COMMENT ON FUNCTION kube_reports_internal.remove_shared_rows(integer, integer)
+	IS 'removes the next rows that clusters share (texts, criteria, actors), at most max_rows, if the cluster is the '
+		'only one and has no other rows; the caller holds the lock of the store. False: no such rows are left, or '
+		'there is another cluster';
 
 CREATE FUNCTION kube_reports_internal.remove_marked_clusters() RETURNS boolean
 LANGUAGE plpgsql VOLATILE
