@@ -33,3 +33,30 @@ SELECT kube_reports_internal.compact() AS more, kube_reports_internal.fold_rollu
 SELECT * FROM pg_temp.held() WHERE lock <> 'history';
 ROLLBACK;
 SELECT * FROM pg_temp.held();
+
+-- Upkeep makes the month of history that is needed next in a transaction of its own, whatever other work there is:
+-- while it has the lock of history, it waits for nothing.  A new store has no month yet, on any day.
+DROP EXTENSION kube_reports;
+CREATE EXTENSION kube_reports;
+CREATE TEMP TABLE made (more boolean, there boolean, locks text[]);
+DO $$
+DECLARE
+	more		boolean;
+BEGIN
+	FOR n IN 1..10 LOOP
+		EXECUTE format('DROP TABLE IF EXISTS kube_reports_internal.%I',
+			'report_change_' || to_char((now() + interval '5 days') AT TIME ZONE 'UTC', 'YYYY_MM'));
+		COMMIT;
+		more := kube_reports.maintain();
+		INSERT INTO made SELECT more, kube_reports_internal.has_history(now() + interval '5 days'),
+			ARRAY(SELECT h.lock FROM pg_temp.held() h);
+		COMMIT;
+	END LOOP;
+END
+$$;
+SELECT count(*), m.more, m.there, m.locks FROM made m GROUP BY 2, 3, 4;
+-- The other work was left to the next steps.
+SELECT bool_and(s.due_at = '-infinity') AS garbage, (SELECT count(*) > 0 FROM kube_reports_internal.unanalyzed())
+	AS statistics FROM kube_reports_internal.garbage_sweep s;
+SELECT count(*) > 0 AS done FROM generate_series(1, 40) n WHERE kube_reports.maintain();
+SELECT bool_or(s.due_at > '-infinity') AS garbage FROM kube_reports_internal.garbage_sweep s;
