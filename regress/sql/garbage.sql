@@ -15,6 +15,23 @@ CREATE FUNCTION pg_temp.fill(namespace text, many integer) RETURNS void LANGUAGE
 				jsonb_build_object('policy', 'always', 'result', 'pass')))::kube_reports.report
 		FROM kube_reports.cluster c, generate_series(1, many) n
 $$;
+-- At the pace of upkeep: each table is due once, and where a step finds much the next one follows at once.
+CREATE PROCEDURE hurried_upkeep() LANGUAGE plpgsql AS $$
+DECLARE
+	more		boolean := true;
+BEGIN
+	UPDATE kube_reports_internal.garbage_sweep SET due_at = '-infinity';
+	COMMIT;
+	FOR step IN 1..5000 LOOP
+		more := kube_reports.maintain();
+		COMMIT;
+		EXIT WHEN NOT more;
+	END LOOP;
+	IF more THEN
+		RAISE EXCEPTION 'upkeep does not end';
+	END IF;
+END
+$$;
 -- As a proxy does it, a minute after the last time, and each minute until the tables have been looked through.
 CREATE PROCEDURE upkeep() LANGUAGE plpgsql AS $$
 DECLARE
@@ -59,7 +76,7 @@ BEGIN
 END
 $$;
 SELECT * FROM pg_temp.garbage;
-CALL upkeep();
+CALL hurried_upkeep();
 SELECT * FROM pg_temp.garbage;
 SELECT count(*) AS results FROM kube_reports_internal.result;
 SELECT count(*) AS wrong FROM kube_reports.verify();
@@ -76,7 +93,7 @@ SELECT (SELECT count(*) FROM kube_reports_internal.subject) AS subjects,
 	(SELECT count(*) FROM kube_reports_internal.criterion) AS criteria;
 -- Criteria go with the months that can have told of them.
 UPDATE kube_reports_internal.criterion SET last_counted = last_counted - interval '3 months';
-CALL upkeep();
+CALL hurried_upkeep();
 SELECT (SELECT count(*) FROM kube_reports_internal.criterion) AS criteria;
 SELECT count(*) AS wrong FROM kube_reports.verify();
 
@@ -139,4 +156,4 @@ SELECT kube_reports_internal.fold_rollups() AS more;
 CALL upkeep();
 SELECT * FROM pg_temp.garbage;
 SELECT count(*) AS wrong FROM kube_reports.verify();
-DROP PROCEDURE upkeep();
+DROP PROCEDURE upkeep(), hurried_upkeep();
