@@ -408,6 +408,60 @@ def test_period_matters(readers, board):
             assert first != second, panel["title"]
 
 
+def test_what_is_deleted_is_not_fixed(readers):
+    """
+    A failing report is deleted: no panel counts its failures as fixed, they are gone. What another report reports as
+    passed is fixed. Nothing of this stays: other tests read the same store.
+    """
+    reader = readers["kube_reports_reader"]
+    titles, asked = ("Mean time to fix", "Time to fix", "Fixed", "Changes by day"), {}
+    for board in BOARDS.values():
+        values = reader.values(board)
+        asked |= {panel["title"]: expanded(interpolated(target["rawSql"], values), *reader.period)
+                  for panel, target in queries(board) if panel["title"] in titles}
+    assert len(asked) == len(titles)
+    asked["fixed"] = "SELECT sum(fixed) FROM kube_reports.fix_time('{}', '{}')".format(*reader.period)
+    look = "SET LOCAL ROLE kube_reports_reader;" + "".join(
+        f"SELECT coalesce(jsonb_agg(q), '[]') FROM ({sql}\n) q;\n" for sql in asked.values()) + "RESET ROLE;"
+    # Results that disappeared may come back for a while; until then readers do not count them.
+    hour_ago = """UPDATE kube_reports_internal.report_change SET at = at - interval '1 hour',
+        settles_at = settles_at - interval '1 hour' WHERE at >= now();"""
+    chosen = "failing f WHERE (o.cluster_id, o.resource_type, o.namespace, o.name) = (f.c, f.t, f.ns, f.name)"
+    all_pass = """jsonb_set(o.body::jsonb, '{results}', (SELECT jsonb_agg(r.result || '{"result": "pass"}')
+        FROM jsonb_array_elements(o.body::jsonb->'results') r(result)))::kube_reports.report"""
+    lines = reader.database.psql(f"""
+        BEGIN;
+        CREATE TEMP TABLE failing AS
+            SELECT g.cluster_id AS c, g.resource_type AS t, g.namespace AS ns, g.name, count(*) AS failing,
+                    row_number() OVER (ORDER BY g.id) AS number
+                FROM kube_reports_internal.origin g JOIN kube_reports_internal.result r ON r.origin = g.id
+                    JOIN kube_reports.resource_type t ON t.id = g.resource_type
+                WHERE r.status IN ('w', 'f', 'e') AND t.kind = 'PolicyReport'
+                GROUP BY g.id ORDER BY g.id LIMIT 2;
+        SELECT failing FROM failing ORDER BY number;
+        {look}
+        DELETE FROM kube_reports.object o USING {chosen} AND f.number = 1; {hour_ago}
+        {look}
+        UPDATE kube_reports.object o SET body = {all_pass} FROM {chosen} AND f.number = 2; {hour_ago}
+        {look}
+        ROLLBACK;""", user="postgres").splitlines()
+    deleted, passed = map(int, lines[:2])
+    before, without, mended = (dict(zip(asked, map(json.loads, lines[first:first + len(asked)])))
+                               for first in range(2, len(lines), len(asked)))
+
+    def total(rows, column):
+        return sum(row[column] for row in rows)
+    for found in (before, without, mended):
+        assert len(found["Time to fix"]) < 200
+        assert only(found["Fixed"]) == only(found["fixed"]) == total(found["Time to fix"], "fixed") > 0
+        assert only(found["Fixed"]) == sum(row["value"] for row in found["Changes by day"] if row["metric"] == "fixed")
+    assert only(without["Fixed"]) == only(before["Fixed"])
+    assert only(without["Mean time to fix"]) == only(before["Mean time to fix"])
+    assert total(without["Time to fix"], "gone") == total(before["Time to fix"], "gone") + deleted
+    assert only(mended["Fixed"]) == only(before["Fixed"]) + passed
+    assert total(mended["Time to fix"], "gone") == total(without["Time to fix"], "gone")
+
+
 @every_board
 def test_hostile_values(readers, board):
     """Whatever a variable is set to is a name that nothing has, and nothing else"""
