@@ -295,6 +295,8 @@ class Maker:
         values = ["x", "", "1", "Pod", "a/b", "pass", "é" * 130, "日" * 200, " 9.8\t", "1e2", "0x1", "-1", "1e-400",
                   ".5", "x, y ,,z", True, False, None, 1, 2, -1, Number("1.0"), Number("1.50"),
                   Number("9223372036854775808"), Number("1700000000"), Number("253402300800"),
+                  Number("31535999"), Number("31536000"), "1970-12-31T23:59:59Z", "1971-01-01T00:00:00Z",
+                  Number("1750000000"), "2026-03-04T05:06:07.5Z",
                   "2026-01-02T03:04:05Z", "2026-02-29T00:00:00Z",
                   "2024-02-29T23:59:59.123+24:60", "1969-12-31T23:00:00-02:00", "9999-12-31T23:59:59-01:00",
                   "0000-01-01T00:00:00Z", {"seconds": 1700000000, "nanos": 999999999},
@@ -336,7 +338,10 @@ class Maker:
                                            severity=lambda: self.word("high", "low"), message=lambda: self.word("m"),
                                            timestamp=lambda: {"seconds": 1700000000, "nanos": 5},
                                            properties=lambda: {
-                                               self.word("score", "exceptions"): self.word("7.5", "a,b")},
+                                               self.word("score", "exceptions", "k8s.pod.name", "ka.target.resource"):
+                                               self.word("7.5", "a,b", "<nil>", "pods", "other"),
+                                               self.word("k8s.ns.name", "ka.target.name", "ka.resp.name",
+                                                         "ka.target.namespace"): self.word("x", "<NA>", "")},
                                            resources=lambda: self.several(lambda: {
                                                "apiVersion": "v1", "kind": "Pod", "name": self.word("a", "b"),
                                                "uid": self.word("u")})), 6))}

@@ -10,8 +10,9 @@ CREATE FUNCTION pg_temp.crd("group" text, plural text, kind text) RETURNS jsonb 
 		jsonb_build_object('name', plural || '.' || "group"),
 		'spec', jsonb_build_object('group', "group", 'scope', 'Namespaced', 'names',
 			jsonb_build_object('plural', plural, 'singular', lower(kind), 'kind', kind, 'listKind', kind || 'List'),
-			'versions', '[{"name": "v1alpha1", "served": true, "storage": true, "schema": {"openAPIV3Schema": '
-				'{"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]'::jsonb))
+			'versions', jsonb_build_array('{"served": true, "storage": true, "schema": {"openAPIV3Schema":
+				{"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}'::jsonb
+				|| jsonb_build_object('name', CASE WHEN "group" ~ 'kubescape' THEN 'v1beta1' ELSE 'v1alpha1' END))))
 $$;
 SELECT count(kube_reports.register_crd(pg_temp.crd(k."group", lower(k.kind) || 's', k.kind)))
 	FROM (VALUES ('compliance.openshift.io', 'ComplianceCheckResult'), ('aquasecurity.github.io', 'ConfigAuditReport'),
@@ -145,7 +146,7 @@ SELECT r."position", r.source, r.policy, r.severity, r.status, r.native_status, 
 			"status": {"status": "skipped", "subStatus": "configuration", "info": "lists are empty"}}}'::jsonb),
 		(2, '{"C-0088": {"controlID": "C-0088", "name": "RBAC", "status": {"status": "failed"}}}'),
 		(3, '{}'), (4, 'null')) d(number, controls),
-		LATERAL kube_reports.results(jsonb_build_object('apiVersion', 'spdx.softwarecomposition.kubescape.io/v1alpha1',
+		LATERAL kube_reports.results(jsonb_build_object('apiVersion', 'spdx.softwarecomposition.kubescape.io/v1beta1',
 			'kind', 'WorkloadConfigurationScan', 'metadata',
 			'{"name": "deployment-web", "namespace": "shop", "labels": {
 				"kubescape.io/workload-kind": "Deployment", "kubescape.io/workload-name": "web",
@@ -157,7 +158,7 @@ SELECT d.number, r.source, r.policy, r.severity, r.status, r.score, r.kind, r.na
 		(1, '{"annotations": {"kubescape.io/image-tag": "shop/web:1"}}'::jsonb),
 		(2, '{"labels": {"kubescape.io/context": "filtered", "kubescape.io/workload-kind": "Deployment",
 			"kubescape.io/workload-name": "web", "kubescape.io/workload-namespace": "shop"}}')) d(number, metadata),
-		LATERAL kube_reports.results(jsonb_build_object('apiVersion', 'spdx.softwarecomposition.kubescape.io/v1alpha1',
+		LATERAL kube_reports.results(jsonb_build_object('apiVersion', 'spdx.softwarecomposition.kubescape.io/v1beta1',
 			'kind', 'VulnerabilityManifest', 'metadata', d.metadata || '{"name": "m", "namespace": "kubescape"}',
 			'spec', '{"payload": {"matches": [
 				{"vulnerability": {"id": "CVE-2026-0001", "severity": "Critical", "dataSource": "https://nvd.example",
@@ -172,6 +173,50 @@ SELECT d.number, r.source, r.policy, r.severity, r.status, r.score, r.kind, r.na
 						"metrics": {"baseScore": 3.1}}]}],
 					"artifact": {"name": "bash", "version": "5.2", "type": "deb"}}]}}'::jsonb)::kube_reports.report) r
 	ORDER BY d.number, r.policy;
+
+---- Falco ----
+-- Up to 2.28 falcosidekick gives its own namespace as the owner, and names no resource; later it names pods.  The time
+-- of a PolicyReport's result is the second of a minute, that of a Report of openreports.io is whole.
+SELECT d.number, r."position", r.source, r.policy, r.rule, r.severity, r.status, r.api_version, r.kind, r.namespace,
+		r.name, r.evaluated_at AT TIME ZONE 'UTC' AS evaluated
+	FROM (VALUES
+		(1, '{"apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport", "metadata": {
+			"name": "falco-policy-report-1a2b3c4d", "namespace": "shop",
+			"labels": {"app.kubernetes.io/created-by": "falcosidekick"}, "ownerReferences": [{"apiVersion": "v1",
+				"kind": "Namespace", "name": "falco", "uid": "1", "controller": false}]},
+		"summary": {"fail": 0, "warn": 3}, "results": [
+			{"source": "Falco", "policy": "Terminal shell in container",
+				"category": "SI - System and Information Integrity", "severity": "medium", "result": "warn",
+				"scored": false, "timestamp": {"seconds": 42, "nanos": 123456789},
+				"message": "10:15:42.1: Notice A shell was spawned in a container", "properties": {
+					"container.id": "0a1b", "k8s.ns.name": "shop", "k8s.pod.name": "web-1", "proc.name": "sh"}},
+			{"source": "Falco", "policy": "Create privileged pod", "severity": "medium", "result": "warn",
+				"timestamp": {"seconds": 0, "nanos": 5}, "properties": {"ka.target.namespace": "shop",
+					"ka.target.resource": "deployments", "ka.target.name": "<nil>", "ka.resp.name": "web",
+					"ka.user.name": "admin"}},
+			{"source": "Falco", "policy": "Read sensitive file", "severity": "medium", "result": "warn",
+				"timestamp": {"seconds": 59}, "properties": {"k8s.ns.name": "shop", "k8s.pod.name": "<nil>"}}]}'::jsonb),
+		(2, '{"apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport", "metadata": {
+			"name": "falco-policy-report", "namespace": "shop",
+			"labels": {"app.kubernetes.io/managed-by": "falcosidekick"}}, "results": [
+			{"source": "Falco", "policy": "syscall", "rule": "Terminal shell in container",
+				"category": "SI - System and Information Integrity", "severity": "low", "result": "skip",
+				"timestamp": {"seconds": 42}, "resources": [{"apiVersion": "v1", "kind": "Pod", "namespace": "shop",
+					"name": "web-1"}], "properties": {"k8s.ns.name": "shop", "k8s.pod.name": "web-1"}}]}'),
+		(3, '{"apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "ClusterPolicyReport", "metadata": {
+			"name": "falco-cluster-policy-report"}, "results": [
+			{"source": "Falco", "policy": "syscall", "rule": "On the host", "severity": "high", "result": "fail",
+				"timestamp": {"seconds": 7}, "properties": {"k8s.ns.name": "<NA>", "k8s.pod.name": "<NA>"}}]}'),
+		(4, '{"apiVersion": "openreports.io/v1alpha1", "kind": "Report", "metadata": {"name": "falco-report",
+			"namespace": "shop", "labels": {"app.kubernetes.io/managed-by": "falcosidekick"}}, "results": [
+			{"source": "Falco", "policy": "k8s_audit", "rule": "Attach/Exec Pod",
+				"category": "SI - System and Information Integrity", "severity": "critical", "result": "fail",
+				"timestamp": {"seconds": 1767225600, "nanos": 500000000}, "resources": [{"apiVersion": "v1",
+					"kind": "Pod", "namespace": "shop", "name": "web-1"}],
+				"properties": {"ka.target.namespace": "shop", "ka.target.resource": "pods",
+					"ka.target.name": "web-1"}}]}')) d(number, document),
+		LATERAL kube_reports.results(d.document::kube_reports.report) r
+	ORDER BY d.number, r."position";
 
 ---- what a mapping may not say ----
 SELECT kube_reports.set_results_mapping('findings.example.com',

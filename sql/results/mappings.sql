@@ -6,6 +6,8 @@
 
 CREATE VIEW kube_reports_internal.known_mapping AS
 	-- Kyverno, Trivy's adapter, Falco, kube-bench and others: the report formats of the policy working group.
+	-- Falco's exporter names no resource, or a pod only; it gives its own namespace as the owner of its reports.  The
+	-- fields of the event, which are the properties, say what it is about; <nil> and <NA> stand for no value.
 	SELECT t."group", t.plural, 'current' AS results, m.mapping::kube_reports.report AS mapping
 	FROM (VALUES
 		('wgpolicyk8s.io', 'policyreports'),
@@ -31,6 +33,28 @@ CREATE VIEW kube_reports_internal.known_mapping AS
 			"namespace": ["@.namespace", "$.metadata.namespace"], "name": "@.name", "uid": "@.uid"},
 		{"apiVersion": "$.scope.apiVersion", "kind": "$.scope.kind",
 			"namespace": ["$.scope.namespace", "$.metadata.namespace"], "name": "$.scope.name", "uid": "$.scope.uid"},
+		{"apiVersion": {"value": "v1"}, "kind": {"value": "Pod"},
+			"namespace": [{"path": ".properties.k8s\\.ns\\.name", "map": {"<nil>": "", "<NA>": ""}},
+				"$.metadata.namespace"],
+			"name": {"path": ".properties.k8s\\.pod\\.name", "map": {"<nil>": "", "<NA>": ""}}},
+		{"apiVersion": {"path": ".properties.ka\\.target\\.resource", "map": {"pods": "v1", "services": "v1",
+				"secrets": "v1", "configmaps": "v1", "namespaces": "v1", "serviceaccounts": "v1",
+				"daemonsets": "apps/v1", "deployments": "apps/v1", "statefulsets": "apps/v1", "jobs": "batch/v1",
+				"cronjobs": "batch/v1", "roles": "rbac.authorization.k8s.io/v1",
+				"rolebindings": "rbac.authorization.k8s.io/v1", "clusterroles": "rbac.authorization.k8s.io/v1",
+				"clusterrolebindings": "rbac.authorization.k8s.io/v1"}, "otherwise": ""},
+			"kind": {"path": ".properties.ka\\.target\\.resource", "map": {"pods": "Pod", "services": "Service",
+				"secrets": "Secret", "configmaps": "ConfigMap", "namespaces": "Namespace",
+				"serviceaccounts": "ServiceAccount", "daemonsets": "DaemonSet", "deployments": "Deployment",
+				"statefulsets": "StatefulSet", "jobs": "Job", "cronjobs": "CronJob", "roles": "Role",
+				"rolebindings": "RoleBinding", "clusterroles": "ClusterRole",
+				"clusterrolebindings": "ClusterRoleBinding"}},
+			"namespace": {"path": ".properties.ka\\.target\\.namespace", "map": {"<nil>": "", "<NA>": ""}},
+			"name": [{"path": ".properties.ka\\.target\\.name", "map": {"<nil>": "", "<NA>": ""}},
+				{"path": ".properties.ka\\.resp\\.name", "map": {"<nil>": "", "<NA>": ""}}]},
+		{"apiVersion": {"value": "v1"}, "kind": {"value": "Namespace"},
+			"name": [{"path": ".properties.k8s\\.ns\\.name", "map": {"<nil>": "", "<NA>": ""}},
+				{"path": ".properties.ka\\.target\\.namespace", "map": {"<nil>": "", "<NA>": ""}}]},
 		{"apiVersion": "$.metadata.ownerReferences[?(@.controller==true)].apiVersion",
 			"kind": "$.metadata.ownerReferences[?(@.controller==true)].kind", "namespace": "$.metadata.namespace",
 			"name": "$.metadata.ownerReferences[?(@.controller==true)].name",

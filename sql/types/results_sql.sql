@@ -192,7 +192,7 @@ RETURN (SELECT CASE WHEN n.n >= 2.5e-324 AND n.n < 1e9 THEN n.n::double precisio
 COMMENT ON FUNCTION kube_reports_internal.sql_score(text)
 	IS 'a text as a score; 0 if it is not a number';
 
--- Fractions of the seconds of a text are ignored.
+-- Fractions of the seconds of a text are ignored.  Times of 1970 mean that no time is set.
 CREATE FUNCTION kube_reports_internal.sql_time(value jsonb) RETURNS timestamptz
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
@@ -220,7 +220,7 @@ BEGIN
 			+ parts[6]::integer - coalesce((parts[7] || '1')::integer
 				* (parts[8]::integer * 3600 + parts[9]::integer * 60), 0);
 	END IF;
-	IF number IS NULL OR number <= 0 OR number > 253402300799 THEN
+	IF number IS NULL OR number < 31536000 OR number > 253402300799 THEN
 		RETURN NULL;
 	END IF;
 	RETURN (timestamp '1970-01-01 00:00:00' + make_interval(days => div(number, 86400)::integer)

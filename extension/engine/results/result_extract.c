@@ -20,6 +20,11 @@
 #include "engine/schema/jsonpath.h"
 #include "engine/api/metadata.h"
 
+/*
+ * Times of 1970 mean that no time is set: Go's zero value, a clock that was never set, and the second of a minute,
+ * which falcosidekick writes in its place.
+ */
+#define MIN_SECONDS INT64_C(31536000)
 /* The last second of the year 9999. */
 #define MAX_SECONDS INT64_C(253402300799)
 
@@ -237,8 +242,7 @@ time_of(const JsonNode *node, int64_t *time)
 		value = seconds->u.integer;
 	else if (seconds->kind != JSON_KIND_STRING || !parse_time(seconds->u.string, &value))
 		return false;
-	/* Go's zero value means that no time is set. */
-	if (value <= 0 || value > MAX_SECONDS)
+	if (value < MIN_SECONDS || value > MAX_SECONDS)
 		return false;
 	*time = value * 1000000;
 	if (nanos != NULL && nanos->kind == JSON_KIND_INTEGER && nanos->u.integer > 0 && nanos->u.integer < 1000000000)
