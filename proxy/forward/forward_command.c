@@ -49,6 +49,7 @@ static struct
 	size_t		queue_bytes;
 	int			batch_items;
 	size_t		batch_bytes;
+	int			list_interval;
 	const char *ca_file;
 	const char *token_file;
 	const char *certificate_file;
@@ -69,6 +70,8 @@ static const Flag flags[] =
 	{"batch-items", FLAG_INTEGER, &options.batch_items, "500", 1, 4000, "maximum number of objects in a batch"},
 	{"batch-bytes", FLAG_SIZE, &options.batch_bytes, "1048576", 1024, 16777216,
 	"size after which a batch ends; the receiver's --max-request-body-bytes must have room for one more object"},
+	{"list-interval", FLAG_SECONDS, &options.list_interval, "5m0s", 1, 86400,
+	"how often kinds are listed that Kubescape's own API server gives, which cannot be watched"},
 	{"ca-file", FLAG_FILE, &options.ca_file, "", 0, 0,
 	"PEM file with the CAs of the receiver's certificate; by default the system's CAs"},
 	{"token-file", FLAG_FILE, &options.token_file, "", 0, 0,
@@ -190,7 +193,8 @@ answer(HttpRequest *request)
 	put_metric(&buf, "kube_reports_forward_lists_total", "counter", "Lists that were compared with the receiver.",
 			   (double) read.lists);
 	put_metric(&buf, "kube_reports_forward_kinds", "gauge", "Kinds of --kinds.", (double) read.kinds);
-	put_metric(&buf, "kube_reports_forward_watching", "gauge", "Kinds whose watch is open.", (double) read.watching);
+	put_metric(&buf, "kube_reports_forward_watching", "gauge",
+			   "Kinds whose watch is open, or that are listed at an interval.", (double) read.watching);
 	http_reply(request, 200, headers, 1, buf.bytes, buf.len);
 }
 
@@ -327,6 +331,7 @@ begin(Arena *arena, Asker *asker, const NameList *kinds, const Receiver *receive
 	if (!listen_for_metrics(why, sizeof(why)))
 		return fail("the port for metrics", why);
 	kube = kubeapi_open(options.kubeconfig);
+	sources_list_every(options.list_interval);
 	builder_start((size_t) options.batch_items, options.batch_bytes);
 	receiver_start(receiver);
 	for (size_t i = 0; i < kinds->count; i++)

@@ -15,6 +15,9 @@
  * continues; if kube-apiserver has forgotten the position meanwhile, the kind
  * is listed again.
  *
+ * Kubescape's own API server gives whole objects only in some lists (see
+ * kubescape.c): its kinds are listed again after an interval, and not watched.
+ *
  * Documents are read with the engine's JSON, which keeps numbers as they are
  * written.
  *
@@ -31,10 +34,12 @@
 #include "base/loop.h"
 #include "cluster/transfer.h"
 #include "forward/builder.h"
+#include "forward/kubescape.h"
 #include "forward/receiver.h"
 #include "forward/queue.h"
 
 #define PAGE_SIZE 250
+#define WHOLE_PAGE_SIZE 20		/* objects of Kubescape, with megabytes of vulnerabilities each */
 #define PAGE_LIMIT ((size_t) 64 * 1024 * 1024)
 #define PAGE_TIMEOUT_MS 60000L
 #define EVENT_LIMIT ((size_t) 64 * 1024 * 1024)
@@ -94,6 +99,10 @@ typedef struct Source
 	bool		more;			/* the receiver has more keys in the range than it answered */
 	bool		lost;
 	bool		resync;			/* list again when the watch has ended */
+	bool		whole;			/* Kubescape's own API server gives the list, whole */
+	bool		followed;		/* of a kind that is listed at an interval: the last list was compared */
+	size_t		empty;			/* objects of the present list that came without their contents */
+	size_t		nameless;		/* those of them without names: which objects are missing is unknown */
 	uint64_t	begun_at;
 	uint64_t	saved_at;
 	uint64_t	delay;
@@ -105,6 +114,7 @@ typedef struct Source
 
 static Source *sources;
 static SourceCounts counts;
+static uint64_t list_interval_ms;
 
 static void go_on(void *state);
 static void list_page(Source *source);
@@ -162,11 +172,23 @@ object_key(Source *source, Arena *arena, const JsonNode *metadata)
 						text_of(arena, metadata, "name"));
 }
 
+/* A kind that is listed at an interval counts as watched while its lists can be compared. */
+static void
+set_followed(Source *source, bool followed)
+{
+	if (followed && !source->followed)
+		counts.watching++;
+	if (!followed && source->followed)
+		counts.watching--;
+	source->followed = followed;
+}
+
 /* ---------- the list ---------- */
 
 static void
 list_free(Source *source)
 {
+	source->empty = source->nameless = 0;
 	replace_text(&source->list_version, NULL);
 	replace_text(&source->next_page, NULL);
 	arena_free(&source->keys_arena);
@@ -179,6 +201,7 @@ static void
 list_failed(Source *source, const char *why)
 {
 	log_line(LOG_WARNING, "the list of %s: %s", source->kind, why);
+	set_followed(source, false);
 	arena_free(&source->arena);
 	list_free(source);
 	later(source);
@@ -262,6 +285,58 @@ page_compared(void *state, JsonText body)
 	queue_wanted(source);
 }
 
+/*
+ * Whether an object of a page is compared and sent.  One without its contents stays as the receiver has it: only its
+ * key is noted.
+ */
+static bool
+is_usable(Source *source, const JsonNode *object)
+{
+	const JsonNode *metadata = json_get(object, "metadata");
+
+	if (!source->whole || kubescape_whole(source->kind, object))
+		return true;
+	source->empty++;
+	if (text_of(&source->arena, metadata, "name")[0] == '\0')
+		source->nameless++;
+	else
+		note_listed(source, metadata);
+	return false;
+}
+
+/* Asks the receiver which objects of the page it does not have; those without their contents leave the page. */
+static void
+compare_page(Source *source, const JsonNode *items)
+{
+	Arena	   *arena = &source->arena;
+	JsonNode   *page = json_new_array(arena);
+	StrBuf		question = question_begin(source);
+
+	for (size_t i = 0; items->kind == JSON_KIND_ARRAY && i < items->u.array.count; i++)
+	{
+		JsonNode   *metadata = json_get(items->u.array.items[i], "metadata");
+
+		if (!is_usable(source, items->u.array.items[i]))
+			continue;
+		note_listed(source, metadata);
+		strbuf_puts(&question, page->u.array.count > 0 ? ",[" : "[");
+		put_string(&question, text_of(arena, metadata, "namespace"));
+		strbuf_putc(&question, ',');
+		put_string(&question, text_of(arena, metadata, "name"));
+		strbuf_putc(&question, ',');
+		put_string(&question, text_of(arena, metadata, "uid"));
+		strbuf_putc(&question, ',');
+		put_string(&question, text_of(arena, metadata, "resourceVersion"));
+		strbuf_putc(&question, ']');
+		json_append(arena, page, items->u.array.items[i]);
+	}
+	strbuf_puts(&question, "]}");
+	source->page = page;
+	source->step = STEP_COMPARE;
+	source->question = receiver_ask("/v1/forward/sync", (JsonText) {question.bytes, question.len}, page_compared,
+									source);
+}
+
 static void
 page_done(void *state, int status, const char *why)
 {
@@ -270,7 +345,7 @@ page_done(void *state, int status, const char *why)
 	JsonError	error;
 	JsonNode   *page;
 	JsonNode   *items;
-	StrBuf		question;
+	JsonNode   *metadata;
 
 	source->transfer = NULL;
 	if (status != 200)
@@ -285,32 +360,19 @@ page_done(void *state, int status, const char *why)
 		list_failed(source, "is none");
 		return;
 	}
-	if (source->list_version == NULL)
-		replace_text(&source->list_version, text_of(arena, json_get(page, "metadata"), "resourceVersion"));
-	replace_text(&source->next_page, text_of(arena, json_get(page, "metadata"), "continue"));
-	if (items->kind == JSON_KIND_NULL)
-		items = json_new_array(arena);
-	source->page = items;
-	question = question_begin(source);
-	for (size_t i = 0; i < items->u.array.count; i++)
+	metadata = json_get(page, "metadata");
+	if (source->list_version == NULL && !source->whole && kubescape_type(source->kind) &&
+		kubescape_list(arena, metadata))
 	{
-		JsonNode   *metadata = json_get(items->u.array.items[i], "metadata");
-
-		note_listed(source, metadata);
-		strbuf_puts(&question, i > 0 ? ",[" : "[");
-		put_string(&question, text_of(arena, metadata, "namespace"));
-		strbuf_putc(&question, ',');
-		put_string(&question, text_of(arena, metadata, "name"));
-		strbuf_putc(&question, ',');
-		put_string(&question, text_of(arena, metadata, "uid"));
-		strbuf_putc(&question, ',');
-		put_string(&question, text_of(arena, metadata, "resourceVersion"));
-		strbuf_putc(&question, ']');
+		source->whole = true;
+		arena_free(arena);
+		list_page(source);
+		return;
 	}
-	strbuf_puts(&question, "]}");
-	source->step = STEP_COMPARE;
-	source->question = receiver_ask("/v1/forward/sync", (JsonText) {question.bytes, question.len}, page_compared,
-									source);
+	if (source->list_version == NULL)
+		replace_text(&source->list_version, text_of(arena, metadata, "resourceVersion"));
+	replace_text(&source->next_page, text_of(arena, metadata, "continue"));
+	compare_page(source, items);
 }
 
 static void
@@ -320,8 +382,8 @@ list_page(Source *source)
 
 	arena_init(&source->arena);
 	source->step = STEP_PAGE;
-	path = arena_printf(&source->arena, "%s?limit=%d%s%s", source->path, PAGE_SIZE,
-						source->next_page == NULL ? "" : "&continue=",
+	path = arena_printf(&source->arena, "%s?limit=%d%s%s%s", source->path, source->whole ? WHOLE_PAGE_SIZE : PAGE_SIZE,
+						source->whole ? KUBESCAPE_WHOLE : "", source->next_page == NULL ? "" : "&continue=",
 						source->next_page == NULL ? "" : transfer_escape(&source->arena, source->next_page));
 	transfer(source, path, PAGE_TIMEOUT_MS, PAGE_LIMIT, NULL, page_done);
 }
@@ -332,6 +394,7 @@ list_begin(Source *source)
 	counts.lists++;
 	list_free(source);
 	source->resync = false;
+	source->whole = false;
 	/* While the kind is compared, no batch may wait that has items of the kind. */
 	if (!builder_flush())
 	{
@@ -428,6 +491,20 @@ queue_wanted(Source *source)
 		list_page(source);
 		return;
 	}
+	if (source->empty > 0)
+	{
+		if (source->empty == source->key_count + source->nameless)
+		{
+			arena_init(&source->arena);
+			list_failed(source, "the server gives no object with its contents: none is sent");
+			return;
+		}
+		log_line(LOG_WARNING, "the list of %s: %zu objects came without their contents and are not sent",
+				 source->kind, source->empty);
+	}
+	/* One of them may be an object that the receiver has: nothing is deleted. */
+	if (source->nameless > 0)
+		source->swept = source->key_count;
 	qsort(source->keys, source->key_count, sizeof(Key *), compare_keys);
 	source->step = STEP_SWEEP;
 	sweep(source);
@@ -476,14 +553,15 @@ sweep(Source *source)
 	if (source->swept > 0 && source->swept >= source->key_count)
 	{
 		/* All differences are in the queue: the position moves to that of the list, unless another list is due. */
-		if (!builder_move(source->kind, source->resync ? "" : source->list_version))
+		if (!builder_move(source->kind, source->resync || source->whole ? "" : source->list_version))
 			return;
-		replace_text(&source->seen, source->list_version);
+		replace_text(&source->seen, source->whole ? NULL : source->list_version);
 		list_free(source);
 		source->delay = FIRST_DELAY_MS;
 		queue_save();
 		source->step = STEP_WAIT;
-		loop_timer_start(&source->timer, 0, go_on, source);
+		set_followed(source, source->whole);
+		loop_timer_start(&source->timer, source->whole && !source->resync ? list_interval_ms : 0, go_on, source);
 		return;
 	}
 	arena_init(&source->arena);
@@ -590,6 +668,8 @@ event_read(Source *source, const char *line, size_t len)
 			taken = builder_add("delete", key, deletion(source, &arena, text_of(&arena, metadata, "namespace"),
 														text_of(&arena, metadata, "name"),
 														text_of(&arena, metadata, "uid")), source->kind, version);
+		else if (kubescape_type(source->kind) && !kubescape_whole(source->kind, object))
+			source->lost = true;	/* the group has gone from CRDs to Kubescape's server */
 		else
 			taken = builder_add("apply", key, object, source->kind, version);
 	}
@@ -705,10 +785,10 @@ sources_resync(void)
 	{
 		source->resync = true;
 		if (source->step == STEP_WATCH)
-		{
 			watch_stop(source);
-			later(source);
-		}
+		else if (source->step != STEP_WAIT || !source->followed)
+			continue;
+		later(source);
 	}
 }
 
@@ -716,6 +796,12 @@ SourceCounts
 source_counts(void)
 {
 	return counts;
+}
+
+void
+sources_list_every(int seconds)
+{
+	list_interval_ms = (uint64_t) seconds * 1000;
 }
 
 void
@@ -736,7 +822,8 @@ source_start(KubeApi *api, const char *kind, const char *name)
 	arena_free(&arena);
 	arena_init(&source->keys_arena);
 	source->delay = FIRST_DELAY_MS;
-	if (queue_position(kind)[0] != '\0')
+	/* Only a list tells whether Kubescape's own server gives its kinds: a watch would give objects without contents. */
+	if (queue_position(kind)[0] != '\0' && !kubescape_type(kind))
 		replace_text(&source->seen, queue_position(kind));
 	source->next = sources;
 	sources = source;

@@ -16,6 +16,9 @@
  */
 extern void source_start(KubeApi *api, const char *kind, const char *name);
 
+/* Sets how often kinds are listed that cannot be watched (see kubescape.c). */
+extern void sources_list_every(int seconds);
+
 /* Lists every kind again and compares it with the receiver. */
 extern void sources_resync(void);
 
@@ -27,7 +30,7 @@ typedef struct SourceCounts
 	uint64_t	events;
 	uint64_t	lists;
 	size_t		kinds;
-	size_t		watching;		/* kinds whose watch is open */
+	size_t		watching;		/* kinds whose watch is open, or that are listed at an interval */
 } SourceCounts;
 
 extern SourceCounts source_counts(void);

@@ -14,10 +14,10 @@ import uuid
 import pytest
 
 from client import path_of, until
-from conftest import HTTP, TOP, Cluster
+from conftest import HTTP, TOP, Cluster, documents
 from control_plane import NAMESPACE
 from old_cluster import command
-from operators import COMPLIANCE, VERSION, check_result, compliance_crds, crd, remediation
+from operators import COMPLIANCE, VERSION, check_result, compliance_crds, remediation
 
 sys.path.append(str(TOP / "regress" / "http"))
 with unittest.mock.patch.dict(sys.modules, conftest=HTTP):
@@ -27,17 +27,16 @@ NS = "openshift-compliance"
 CHECKS = f"{COMPLIANCE}/{VERSION}/compliancecheckresults"
 REMEDIATIONS = f"{COMPLIANCE}/{VERSION}/complianceremediations"
 KUBESCAPE = "spdx.softwarecomposition.kubescape.io"
-SCANS = f"{KUBESCAPE}/{VERSION}/workloadconfigurationscans"
+SCANS = f"{KUBESCAPE}/v1beta1/workloadconfigurationscans"
 KINDS = {f"compliancecheckresults.{COMPLIANCE}/{VERSION}": CHECKS,
          f"complianceremediations.{COMPLIANCE}/{VERSION}": REMEDIATIONS,
-         f"workloadconfigurationscans.{KUBESCAPE}/{VERSION}": SCANS}
-OPEN = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-SCAN_CRD = crd(KUBESCAPE, "WorkloadConfigurationScan", {"spec": OPEN})
+         f"workloadconfigurationscans.{KUBESCAPE}/v1beta1": SCANS}
+SCAN_CRD = documents("groups.md", "WorkloadConfigurationScan")[0]
 
 
 def scan(name, **controls):
     """A scan of Kubescape: the status of each control."""
-    return {"apiVersion": f"{KUBESCAPE}/{VERSION}", "kind": "WorkloadConfigurationScan",
+    return {"apiVersion": f"{KUBESCAPE}/v1beta1", "kind": "WorkloadConfigurationScan",
             "metadata": {"name": name, "namespace": NS, "labels": {
                 "kubescape.io/workload-kind": "Deployment", "kubescape.io/workload-name": "web",
                 "kubescape.io/workload-namespace": NS}},
@@ -68,7 +67,7 @@ class Source:
         self.hub = stack.database
         crds = [*compliance_crds(), SCAN_CRD]
         self.plane.apply(*crds)
-        self.plane.wait_available(f"{COMPLIANCE}/{VERSION}", f"{KUBESCAPE}/{VERSION}")
+        self.plane.wait_available(f"{COMPLIANCE}/{VERSION}", f"{KUBESCAPE}/v1beta1")
         self.plane.namespace(NS)
         self.hub.psql("SELECT kube_reports.grant_ingest('kube_reports_proxy')")
         file = pathlib.Path(directory) / "kubescape.json"
@@ -217,7 +216,7 @@ def test_kind_that_goes(source):
         return {row[1] for row in source.received()}
     until(lambda: "ocp4-cis-meanwhile" in others(), 60, "changes of other kinds")
     source.plane.apply(SCAN_CRD)
-    source.plane.wait_available(f"{KUBESCAPE}/{VERSION}")
+    source.plane.wait_available(f"{KUBESCAPE}/v1beta1")
     until(lambda: source.api.post(path_of(SCANS, NS), scan("again", C_0016="passed")).code in (201, 409), 30, "a scan")
     source.settle(180)
 

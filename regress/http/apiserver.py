@@ -59,6 +59,9 @@ class ApiServer:
         self.version = 1000
         self.floor = 0
         self.objects = {collection: {} for collection in KINDS}
+        # Collections that are served as Kubescape's API server does, and whether it gives whole objects at all.
+        self.kubescape = set()
+        self.full_spec = True
         self.log = []
         self.bookmarks = 0
         self.requests = []
@@ -421,7 +424,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.document(200, {"kind": KINDS[collection], "apiVersion": "v1", **found})
 
     def list(self, collection, query):
-        """Lists in pages, by name.  Further pages show the present state: enough for clients that then watch."""
+        """Lists in pages, by key.  Further pages show the present state: enough for clients that then watch."""
         server = self.apiserver
         with server.lock:
             metadata = {"resourceVersion": str(server.version)}
@@ -434,13 +437,18 @@ class Handler(http.server.BaseHTTPRequestHandler):
                     return
                 after = position["after"]
                 metadata = {"resourceVersion": str(position["version"])}
-            items = [item for name, item in sorted(server.objects[collection].items())
-                     if name > after and selected(item, query)]
+            found = [(key, item) for key, item in sorted(server.objects[collection].items())
+                     if key > after and selected(item, query)]
+            items = [item for _, item in found]
             limit = min((size for size in (int(query.get("limit", 0)), server.page_size) if size), default=len(items))
             if len(items) > limit:
                 items = items[:limit]
-                position = {"version": int(metadata["resourceVersion"]), "after": items[-1]["metadata"]["name"]}
+                position = {"version": int(metadata["resourceVersion"]), "after": found[limit - 1][0]}
                 metadata["continue"] = base64.b64encode(json.dumps(position).encode()).decode()
+            if collection in server.kubescape:
+                del metadata["resourceVersion"]
+                if not server.full_spec or query.get("resourceVersion") != "fullSpec":
+                    items = [{**item, "spec": {}} for item in items]
         self.document(200, {"kind": KINDS[collection] + "List", "apiVersion": "v1",
                             "metadata": metadata, "items": items})
 

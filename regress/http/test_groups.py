@@ -197,7 +197,10 @@ def test_register_with_api_services(served, apiserver, tmp_path):
 def test_the_page(served, tmp_path):
     """Every command of docs/groups.md but those that need a cluster, which test_register_with_api_services runs"""
     page = (TOP / "docs" / "groups.md").read_text()
-    commands = [line for block in re.findall(r"```\n(.*?)```", page, re.S) for line in block.splitlines()]
+    blocks = blocks_of("docs/groups.md")
+    commands = [line for language, block in blocks if not language for line in block.splitlines()]
+    (crds,) = (block for language, block in blocks if language == "yaml")
+    (tmp_path / "kubescape.yaml").write_text(crds)
     of_cluster = {line for line in commands if "--kubeconfig" in line}
     assert len(of_cluster) == 3 and of_cluster <= set(commands)
     (tmp_path / "compliance-operator" / "config" / "crd").mkdir(parents=True)
@@ -214,7 +217,9 @@ def test_the_page(served, tmp_path):
     script = "set -e -o pipefail\n" + "\n".join(line for line in commands if line not in of_cluster)
     out = run(["bash", "-c", script], cwd=tmp_path, env=environment).out
     assert out.count(f"compliancecheckresults.{COMPLIANCE} ") == 2 and out.count(f"sbomreports.{TRIVY} ") == 6
-    assert " new\n" not in out and " changed\n" not in out
+    assert out.count(" new\n") == 2 and " changed\n" not in out
+    for kind in ("workloadconfigurationscans", "vulnerabilitymanifests"):
+        assert re.search(rf"^{kind}\.spdx\.softwarecomposition\.kubescape\.io +v1beta1 +current +new$", out, re.M), out
     # Its table names the kinds that have results.
     rows = [line for line in page.splitlines() if line.startswith("| ") and "Report" in line or "Compliance Op" in line]
     for kind in served.psql(f"SELECT kind FROM kube_reports.resource_type WHERE results = 'current' AND \"group\" IN "
