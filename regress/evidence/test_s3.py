@@ -6,6 +6,7 @@ The environment has S3_SERVER, the program; .ci/check-evidence builds it.
 
 import hashlib
 import http.client
+import json
 import os
 import pathlib
 import signal
@@ -26,8 +27,13 @@ CREDENTIALS = "kube-reports:a-secret-of-tests"
 class Bucket:
     """An S3 server with one bucket, as files of a directory."""
 
-    def __init__(self, directory, pki):
+    def __init__(self, directory, pki, disk=None):
+        """disk: the size of a disk of its own, which no other process sees."""
         self.root = pathlib.Path(directory)
+        self.under = []
+        if disk:
+            self.under = ["unshare", *(["--map-root-user"] if os.getuid() else []), "--mount", "bash", "-ec",
+                          f'mount -t tmpfs -o size={disk} tmpfs "$0"; mkdir "$0/evidence"; exec "$@"', str(self.root)]
         self.metadata = self.root.with_name("metadata")
         self.root.mkdir()
         self.metadata.mkdir()
@@ -40,7 +46,7 @@ class Bucket:
     def start(self):
         # pylint: disable=consider-using-with
         self.process = subprocess.Popen(
-            [os.environ["S3_SERVER"], "--port", f"127.0.0.1:{self.port}", "--access", self.access,
+            [*self.under, os.environ["S3_SERVER"], "--port", f"127.0.0.1:{self.port}", "--access", self.access,
              "--secret", self.secret, "--cert", f"{self.pki}/serving.crt", "--key", f"{self.pki}/serving.key", "posix",
              "--sidecar", str(self.metadata), str(self.root)],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -59,9 +65,12 @@ class Bucket:
         self.process.kill()
         self.process.wait(15)
 
+    def place(self):
+        """The bucket, as the server sees it."""
+        return pathlib.Path(f"/proc/{self.process.pid}/root{self.root}/evidence")
+
     def files(self):
-        return sorted(str(path.relative_to(self.root / "evidence")) for path in (self.root / "evidence").rglob("*")
-                      if path.is_file())
+        return sorted(str(path.relative_to(self.place())) for path in self.place().rglob("*") if path.is_file())
 
 
 @pytest.fixture(scope="module")
@@ -72,12 +81,12 @@ def bucket(module_stack, tmp_path_factory):
     server.stop()
 
 
-def process(stack, bucket, credentials=CREDENTIALS, **more):
+def process(stack, bucket, credentials=CREDENTIALS, store="s3://evidence/arf", **more):
     path = f"{stack.database.directory}/s3-{hashlib.sha256(credentials.encode()).hexdigest()[:8]}"
     pathlib.Path(path).write_text(credentials + "\n", encoding="ascii")
     return Evidence(stack, ["--max-body-bytes=209715200", f"--s3-endpoint=https://127.0.0.1:{bucket.port}",
                             f"--s3-credentials-file={path}", "--s3-part-bytes=5242880",
-                            f"--store-ca-file={stack.pki}/ca.crt"], store="s3://evidence/arf", **more)
+                            f"--store-ca-file={stack.pki}/ca.crt"], store=store, **more)
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +97,8 @@ def evidence(module_stack, bucket):
 
 
 def settled(evidence, bucket):
-    announced = "SELECT place || '/' || key FROM kube_reports_internal.evidence_file ORDER BY 1"
+    announced = ("SELECT place || '/' || key FROM kube_reports_internal.evidence_file WHERE place = "
+                 f"'{evidence.store}' ORDER BY 1")
 
     def same():
         there = [f"s3://evidence/{name}" for name in bucket.files()]
@@ -196,3 +206,32 @@ def test_an_outage_of_the_store(evidence, bucket):
     assert evidence.put("s/1/c", ARF, token).code == 201
     assert evidence.rows(cluster) == "s|1|a\ns|1|b\ns|1|c"
     settled(evidence, bucket)
+
+
+def test_full_disk(module_stack, bucket, tmp_path, tmp_path_factory):
+    """The disk of the S3 server is full, for a PUT, a part, the end of an upload: 507, nothing is left, and it goes on"""
+    full = Bucket(tmp_path_factory.mktemp("full") / "root", bucket.pki, disk="16m")
+    own = process(module_stack, full, store="s3://evidence/full")
+    try:
+        cluster, token = own.add("full")
+        assert own.put("s/1/before", ARF, token).code == 201
+        before = full.files()
+        filler = full.place().parent / "filler"
+        # A file of one part; one whose last part has no room; one whose parts have, but not the whole beside them.
+        for taken, size in ((13, 4), (0, 20), (4, 10)):
+            filler.write_bytes(bytes(taken * MB))
+            big_file(tmp_path / "arf", size * MB)
+            for more in ([], ["-H", "Transfer-Encoding: chunked"]):
+                code, body = own.curl("/v1/evidence/s/1/a", token, "-T", str(tmp_path / "arf"), *more)
+                assert code == 507, (size, body, own.log()[-800:])
+                assert json.loads(body)["reason"] == "InsufficientStorage"
+                settled(own, full)
+                assert full.files() == before
+            filler.unlink()
+        assert own.metrics()['kube_reports_evidence_store_failures_total{reason="full"}'] == 6
+        assert own.put("s/1/a", ARF, token).code == 201
+        assert own.rows(cluster) == "s|1|a\ns|1|before"
+        settled(own, full)
+    finally:
+        own.stop()
+        full.stop()

@@ -18,7 +18,7 @@ import pytest
 
 import metric_names
 from client import Api, run, until
-from conftest import VERSION, free_port, stack_command
+from conftest import STACK, VERSION, free_port, stack_command
 from evidence import Evidence, sender_certificates
 from runbook import blocks_of
 
@@ -395,10 +395,22 @@ def test_limits(evidence):
     evidence.settled()
 
 
-def test_full_disk(another, tmp_path):
-    """A limit of the size of files, as a full disk: 507, nothing half left, and the next upload works"""
-    small = another(under=["prlimit", "--fsize=3000000"])
-    cluster, token = small.add("full")
+# A disk of its own, which no other process sees.
+OWN_DISK = ["unshare", "--map-root-user", "--mount", "bash", "-ec",
+            'for word; do case $word in --store=file://*) mount -t tmpfs -o size=3m tmpfs "${word#--store=file://}";; '
+            'esac; done; exec "$@"', "evidence"]
+
+
+PRIVATE_MOUNTS = run(["/bin/bash", STACK, "as_server", *OWN_DISK[:3], "true"], check=False).code == 0
+
+
+@pytest.mark.parametrize("under", [["prlimit", "--fsize=3000000"], pytest.param(OWN_DISK, marks=pytest.mark.skipif(
+    not PRIVATE_MOUNTS, reason="this machine allows no private mounts"))], ids=["limit", "disk"])
+def test_full_disk(another, tmp_path, under):
+    """A limit of the size of files, or a full disk: 507, nothing half left, and the next upload works"""
+    small = another(under=under)
+    small.directory = f"/proc/{small.process.pid}/root{small.directory}"
+    cluster, token = small.add(f"full-{under[0]}")
     big_file(tmp_path / "arf", 4 * MB)
     for arguments in (["-T", str(tmp_path / "arf")], ["-T", str(tmp_path / "arf"), "-H", "Transfer-Encoding: chunked"]):
         code, body = small.curl("/v1/evidence/s/1/a", token, *arguments)
