@@ -178,6 +178,61 @@ def remediation(name, scan="ocp4-cis", suite="cis"):
         "status": {"applicationState": "Applied"}}
 
 
+# What a scan of a role of nodes finds with the profile "moderate", of whose 464 rules it selects 235.
+MODERATE = {"FAIL": 193, "PASS": 32, "ERROR": 4, "MANUAL": 3, "INFO": 2, "NOT-APPLICABLE": 1}
+FAMILIES = ("audit-rules", "sysctl-net", "kubelet", "file-permissions", "service", "sshd", "package")
+
+
+class ModerateScan:
+    """
+    The objects of such a scan: its suite, itself, a check result for each rule, and remediations: two of three failures
+    have one, every twentieth of those has two.
+    """
+
+    def __init__(self, suite="moderate"):
+        self.name = "moderate-node-master"
+        kind = {"apiVersion": f"{COMPLIANCE}/{VERSION}"}
+        spec = {"scanType": "Node", "profile": "xccdf_org.ssgproject.content_profile_moderate",
+                "content": "ssg-rhcos4-ds.xml", "contentImage": "openscap-ocp4:latest", "showNotApplicable": True,
+                "nodeSelector": {"node-role.kubernetes.io/master": ""}}
+        self.suite = {**kind, "kind": "ComplianceSuite",
+                      "metadata": {"name": suite, "namespace": "openshift-compliance"},
+                      "spec": {"scans": [{"name": self.name, **spec}]}}
+        self.scan = {**kind, "kind": "ComplianceScan", "spec": spec,
+                     "metadata": {"name": self.name, "namespace": "openshift-compliance",
+                                  "labels": {f"{COMPLIANCE}/suite": suite}}}
+        self.checks = {}
+        self.remediations = {}
+        statuses = [status for status, count in MODERATE.items() for _ in range(count)]
+        for number, status in enumerate(statuses):
+            rule = f"{FAMILIES[number % len(FAMILIES)]}-{number:03}"
+            about = f"{rule} is set as the profile wants it. " * 20
+            document = check_result(rule, status, ("medium", "low", "high")[number % 3], self.name, suite,
+                                    description=about, rationale=about, instructions=about,
+                                    warnings=None if number % 2 else ["only for nodes with a console"],
+                                    **({"valuesUsed": ["var-sshd-timeout"]} if number % 10 == 0 else {}))
+            if status == "FAIL" and number % 3:
+                names = [rule] + ([f"{rule}-1"] if number % 20 == 1 else [])
+                for name in names:
+                    made = remediation(name, self.name, suite)
+                    made["metadata"]["ownerReferences"][0]["name"] = document["metadata"]["name"]
+                    self.remediations[name] = made
+            elif status == "FAIL":
+                del document["metadata"]["labels"][f"{COMPLIANCE}/automated-remediation"]
+            self.checks[rule] = document
+
+    def set_status(self, rule, status):
+        """What the next run finds."""
+        self.checks[rule]["status"] = status
+        self.checks[rule]["metadata"]["labels"][f"{COMPLIANCE}/check-status"] = status
+
+    def forget(self, rule):
+        """The next run does not have a rule, nor its remediations."""
+        del self.checks[rule]
+        for name in [name for name in self.remediations if name in (rule, f"{rule}-1")]:
+            del self.remediations[name]
+
+
 # --- the Trivy Operator ---
 
 SEVERITIES = {**TEXT, "enum": ["CRITICAL", "HIGH", "MEDIUM", "LOW", "UNKNOWN"]}

@@ -1,23 +1,33 @@
 """docs/first-fleet.md: from an empty database to a fleet view of two clusters that have the objects of a scan."""
 
+import collections
 import contextlib
+import json
 import os
 import signal
 import subprocess
 
+import psycopg2
 import pytest
 import yaml
 
 from client import Api, run, sql_text, until
 from conftest import Database, Stack, free_port
-from operators import check_result, compliance_crds, remediation
+from operators import MODERATE, ModerateScan, compliance_crds
 from runbook import blocks_of
 
 PAGE = "docs/first-fleet.md"
 CLUSTERS = {"east": "11111111-2222-4333-8444-555555555555", "west": "22222222-2222-4333-8444-555555555555"}
-# What the scan found, and a rule that only one of the clusters has.
-SCAN = {"east": {"api-server-anonymous-auth": "PASS", "audit-logging": "FAIL", "etcd-unique-ca": "PASS"},
-        "west": {"api-server-anonymous-auth": "FAIL", "audit-logging": "FAIL", "kubelet-tls": "MANUAL"}}
+# What the same scan found in both clusters: in west, ten rules pass that fail in east, two fail that pass in east, and
+# one is missing.
+SCANS = {name: ModerateScan() for name in CLUSTERS}
+FAILING, PASSING = ([rule for rule, document in SCANS["west"].checks.items() if document["status"] == status]
+                    for status in ("FAIL", "PASS"))
+for mended in FAILING[:10]:
+    SCANS["west"].set_status(mended, "PASS")
+for spoilt in PASSING[:2]:
+    SCANS["west"].set_status(spoilt, "FAIL")
+SCANS["west"].forget(FAILING[10])
 
 
 @pytest.fixture(scope="module")
@@ -33,10 +43,11 @@ def clusters():
         psql(f"CREATE ROLE proxy_{name} LOGIN", user="postgres")
         psql(f"SELECT kube_reports.grant_proxy('proxy_{name}', '{uid}')")
         servers[name] = source.proxy(cluster=uid, user=f"proxy_{name}", flags=("--workers=1",))
-        for rule, status in SCAN[name].items():
-            documents = [check_result(rule, status)] + ([remediation(rule)] if status == "FAIL" else [])
-            for document in documents:
-                psql(f"SELECT kube_reports.create_report('{uid}', {sql_text(document)})")
+        scan = SCANS[name]
+        with contextlib.closing(psycopg2.connect(source.database.connection())) as connection:
+            with connection, connection.cursor() as cursor:
+                for document in (scan.suite, scan.scan, *scan.checks.values(), *scan.remediations.values()):
+                    cursor.execute("SELECT kube_reports.create_report(%s, %s)", (uid, json.dumps(document)))
     yield servers
     source.end()
 
@@ -94,14 +105,22 @@ def test_the_page(clusters, empty, tmp_path):
             return run(["psql", "-X", "-A", "-t", "-d", "fleet", "-U", "kube_reports_owner", "-c", sql],
                        env=environment).out.strip()
 
-        shown = ("ocp4-cis|api-server-anonymous-auth|east|1|0\nocp4-cis|api-server-anonymous-auth|west|0|1\n"
-                 "ocp4-cis|audit-logging|east|0|1\nocp4-cis|audit-logging|west|0|1\nocp4-cis|etcd-unique-ca|east|1|0\n"
-                 "ocp4-cis|kubelet-tls|west|0|0")
-        until(lambda: ask(matrix) == shown, 60, "the matrix of both clusters")
-        assert ask(drift) == "api-server-anonymous-auth|0|1"
-        assert ask(remediations).splitlines() == [
-            "east|ocp4-cis-audit-logging|NotApplied", "west|ocp4-cis-api-server-anonymous-auth|NotApplied",
-            "west|ocp4-cis-audit-logging|NotApplied"]
+        def shown():
+            """How many rules have passed and failed, and how many neither, in each cluster."""
+            lines = [line.split("|") for line in ask(matrix).splitlines()]
+            assert {policy for policy, *_ in lines} <= {SCANS["east"].name}
+            return collections.Counter(tuple(rest) for _, _, *rest in lines)
+        fail, passed, others = MODERATE["FAIL"], MODERATE["PASS"], sum(MODERATE.values())
+        others -= fail + passed
+        until(lambda: shown() == {
+            ("east", "1", "0"): passed, ("east", "0", "1"): fail, ("east", "0", "0"): others,
+            ("west", "1", "0"): passed + 8, ("west", "0", "1"): fail - 9, ("west", "0", "0"): others}, 60,
+              "the matrix of both clusters")
+        assert sorted(ask(drift).splitlines()) == sorted([f"{rule}|1|0" for rule in FAILING[:10]]
+                                                         + [f"{rule}|0|1" for rule in PASSING[:2]])
+        assert collections.Counter(line.split("|")[0] for line in ask(remediations).splitlines()) == {
+            name: len(scan.remediations) for name, scan in SCANS.items()}
+        assert {line.split("|")[2] for line in ask(remediations).splitlines()} == {"NotApplied"}
         # The page for a browser was made when the senders had only begun: again, by the same command.
         (command,) = (text for _, text in blocks_of(PAGE) if "fleet_html" in text)
         run(["/bin/bash", "-e", "-c", command], cwd=tmp_path, env=environment)

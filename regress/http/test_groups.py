@@ -3,9 +3,12 @@ The API groups of the Compliance Operator and the Trivy Operator, served whole: 
 operators use them, their results typed.
 """
 
+import collections
+import http.client
 import json
 import os
 import re
+import threading
 
 import pytest
 import yaml
@@ -13,8 +16,8 @@ import yaml
 from aggregation import CRDS
 from client import TABLE, path_of, run, until
 from conftest import TOP, checks_of_c
-from operators import (COMPLIANCE, TRIVY, VERSION, check, check_result, compliance_crds, compliance_report, image,
-                       remediation, trivy_crds, trivy_report, vulnerability)
+from operators import (COMPLIANCE, MODERATE, TRIVY, VERSION, ModerateScan, check, check_result, compliance_crds,
+                       compliance_report, image, remediation, trivy_crds, trivy_report, vulnerability)
 from runbook import blocks_of
 from test_api_service_command import SERVICE, Cluster
 
@@ -22,6 +25,7 @@ NS = "openshift-compliance"
 CHECKS = f"{COMPLIANCE}/{VERSION}/compliancecheckresults"
 REMEDIATIONS = f"{COMPLIANCE}/{VERSION}/complianceremediations"
 SCANS = f"{COMPLIANCE}/{VERSION}/compliancescans"
+SUITES = f"{COMPLIANCE}/{VERSION}/compliancesuites"
 
 
 class Operators:
@@ -496,3 +500,134 @@ def test_scanner_report_ttl(served):
         api.create(resource, document, "shop")
     assert served.psql("SELECT first_seen FROM kube_reports.typed_result WHERE policy = 'KSV099'") == since
     assert served.psql("SELECT count(*) FROM kube_reports.result_event WHERE policy = 'KSV099'") == "1"
+
+
+class Aggregator:
+    """The calls of the operator's aggregator at the end of a scan, one after the other; what fails is tried again."""
+
+    def __init__(self, proxy):
+        self.proxy = proxy
+        self.calls = collections.Counter()
+
+    def ask(self, method, path, body=None, **query):
+        self.calls[method] += 1
+
+        def answered():
+            try:
+                answer = self.proxy.api().request(method, path, body, **query)
+            except (OSError, http.client.HTTPException):
+                return None
+            return answer if answer.code != 429 and answer.code < 500 else None
+        return until(answered, 60, f"an answer to {method} {path}")
+
+    def names(self, resource, scan):
+        answer = self.ask("GET", path_of(resource, NS), labelSelector=f"{COMPLIANCE}/scan-name={scan.name}")
+        assert answer.code == 200, answer
+        return {item["metadata"]["name"] for item in answer.json["items"]}
+
+    def store(self, resource, document):
+        """GET, then CREATE or UPDATE; returns what was there."""
+        path = path_of(resource, NS, document["metadata"]["name"])
+        found = self.ask("GET", path)
+        if found.code == 404:
+            # 409: the answer to the first attempt was lost.
+            assert self.ask("POST", path_of(resource, NS), document).code in (201, 409)
+            return None
+        assert found.code == 200, found
+        metadata = {**document["metadata"], **{key: found.json["metadata"][key] for key in ("resourceVersion", "uid")}}
+        answer = self.ask("PUT", path, {**document, "metadata": metadata})
+        assert answer.code == 200, answer
+        return answer.json
+
+    def remove(self, resource, names):
+        for name in names:
+            assert self.ask("DELETE", path_of(resource, NS, name)).code in (200, 404)
+
+    def run(self, scan, halfway=lambda: None):
+        stale = {resource: self.names(resource, scan) for resource in (CHECKS, REMEDIATIONS)}
+        for number, document in enumerate(scan.checks.values()):
+            if number == len(scan.checks) // 2:
+                halfway()
+            self.store(CHECKS, document)
+            stale[CHECKS].discard(document["metadata"]["name"])
+        for document in scan.remediations.values():
+            stored = self.store(REMEDIATIONS, document)
+            if stored is not None:
+                assert self.ask("PUT", path_of(REMEDIATIONS, NS, document["metadata"]["name"]) + "/status",
+                                stored).code == 200
+            stale[REMEDIATIONS].discard(document["metadata"]["name"])
+        for resource, names in stale.items():
+            self.remove(resource, names)
+
+
+def test_replay_of_the_aggregator(served):
+    """A whole scan, while the proxy restarts; again, and nothing has happened; and with rules that pass or are gone"""
+    scan = ModerateScan()
+    proxy = served.stack.first
+    aggregator = Aggregator(proxy)
+    served.api().create(SUITES, scan.suite, NS)
+    uid = served.api().create(SCANS, scan.scan, NS)["metadata"]["uid"]
+    for document in scan.checks.values():
+        document["metadata"]["ownerReferences"][0]["uid"] = uid
+    restart = threading.Thread(target=proxy.restart)
+    aggregator.run(scan, restart.start)
+    restart.join()
+    proxy.wait_ready()
+
+    def counts(columns, table="typed_result", **more):
+        where = "".join(f" AND {key} = '{value}'" for key, value in more.items())
+        return dict(line.rsplit("|", 1) for line in served.psql(
+            f"SELECT {columns}, count(*) FROM kube_reports.{table} WHERE policy = '{scan.name}' {where} "
+            "GROUP BY 1").splitlines())
+
+    native = {"FAIL": "fail", "PASS": "pass", "ERROR": "error"}
+    assert counts("native_status", source="Compliance Operator") == {
+        native.get(status, status): str(count) for status, count in MODERATE.items()}
+    assert counts("severity", status="fail", source="Compliance Operator") == {
+        level: str(sum(document["status"] == "FAIL" and document["severity"] == level
+                       for document in scan.checks.values())) for level in ("low", "medium", "high")}
+    assert counts("status", source="Compliance Operator Remediation") == {"skip": str(len(scan.remediations))}
+    assert served.psql(f"SELECT count(*), count(DISTINCT remediation) FROM kube_reports.remediations WHERE scan = "
+                       f"'{scan.name}'") == f"{len(scan.remediations)}|{len(scan.remediations)}"
+    # The restart has repeated no event.
+    assert counts("new_status", "result_event", source="Compliance Operator") == {
+        "fail": "193", "pass": "32", "error": "4", "skip": "6"}
+
+    # The controller of remediations answers.
+    for document in scan.remediations.values():
+        stored = served.api().get(path_of(REMEDIATIONS, NS, document["metadata"]["name"])).json
+        stored["status"] = {"applicationState": "NotApplied"}
+        assert served.api().put(path_of(REMEDIATIONS, NS, document["metadata"]["name"]) + "/status", stored).code == 200
+
+    def versions():
+        return {item["metadata"]["name"]: item["metadata"]["resourceVersion"] for resource in (CHECKS, REMEDIATIONS)
+                for item in served.api().get(path_of(resource, NS)).json["items"]}
+
+    def events():
+        return served.psql(f"SELECT count(*) FROM kube_reports.result_event WHERE policy = '{scan.name}'")
+    before = versions(), events()
+    aggregator.calls.clear()
+    aggregator.run(scan)
+    assert (versions(), events()) == before
+    checks, remediations = len(scan.checks), len(scan.remediations)
+    assert aggregator.calls == {"GET": 2 + checks + remediations, "PUT": checks + 2 * remediations}
+
+    # The next run, at another time.
+    rules = list(scan.checks)
+    for document in scan.checks.values():
+        document["metadata"]["annotations"][f"{COMPLIANCE}/last-scanned-timestamp"] = "2026-01-06T01:06:10Z"
+    for rule in rules[:3]:
+        scan.set_status(rule, "PASS")
+    gone = rules[5:10]
+    for rule in gone:
+        scan.forget(rule)
+    aggregator.calls.clear()
+    aggregator.run(scan)
+    assert aggregator.calls["DELETE"] == 5 + remediations - len(scan.remediations)
+    assert served.psql("SELECT count(*), count(*) FILTER (WHERE old_status = 'fail' AND new_status = 'pass') FROM "
+                       f"kube_reports.result_event WHERE policy = '{scan.name}' AND old_status IS NOT NULL AND "
+                       "new_status IS NOT NULL") == "3|3"
+    assert counts("native_status", source="Compliance Operator")["fail"] == str(193 - 3 - 5)
+    assert aggregator.names(CHECKS, scan) == {document["metadata"]["name"] for document in scan.checks.values()}
+    assert aggregator.names(REMEDIATIONS, scan) == {f"{scan.name}-{name}" for name in scan.remediations}
+    assert served.psql("SELECT * FROM kube_reports.verify()") == ""
