@@ -52,7 +52,8 @@ PROCEDURES = {
     "docs/contributing.md": {"```": GOALS},
     "docs/evidence.md": {
         "evidence.volume.size": f"{CHART_FORWARDING}::test_commands_render {INSTALL_PAGE}::test_evidence",
-        "evidence.store=s3": f"{CHART_FORWARDING}::test_commands_render",
+        "evidence.store=s3": f"{CHART_FORWARDING}::test_commands_render "
+                             "regress/http/test_evidence.py::test_secret_of_the_page",
         "```json": "regress/http/test_forward.py::test_metadata_of_evidence",
         "```sql": "regress/http/test_evidence.py::test_page",
         "```": "regress/http/test_evidence.py::test_page",

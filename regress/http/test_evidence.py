@@ -1,5 +1,6 @@
 """kube-reports-evidence: files of scans, who may send and read them, what stays when something fails (issue 19)."""
 
+import base64
 import bz2
 import contextlib
 import hashlib
@@ -15,10 +16,11 @@ import subprocess
 import threading
 
 import pytest
+import yaml
 
 import metric_names
 from client import Api, run, until
-from conftest import STACK, VERSION, free_port, stack_command
+from conftest import KUBECTLS, STACK, TOP, VERSION, free_port, stack_command
 from evidence import Evidence, sender_certificates
 from runbook import blocks_of
 
@@ -843,8 +845,11 @@ def test_page(another, tmp_path):
         return run(["/bin/bash", "-e", "-c", text], cwd=tmp_path, env=environment, check=True).out.strip()
 
     # The server of the page, and that of the test for its readers, have the same store.
-    grant, _, server = start.split("\n", 2)
+    grant, directory, server = start.split("\n", 2)
     shell(grant, 0)
+    if PRIVATE_MOUNTS:
+        run([*OWN_DISK[:3], "bash", "-ec", f"mount -t tmpfs tmpfs /var/lib\n{directory}\n"
+             "test -w /var/lib/kube-reports-evidence"])
     port = free_port()
     server = server.replace("/var/lib/kube-reports-evidence", own.directory).replace(
         "--secure-port=8443", f"--bind-address=127.0.0.1 --secure-port={port} --metrics-port=0").replace(
@@ -873,3 +878,21 @@ def test_page(another, tmp_path):
     database.psql(f"SELECT kube_reports.grant_cluster('auditor', '{told['cluster']}')")
     ask_for_passwords(database, "auditor")
     until(lambda: shell(read, own.port).split()[0] == digest, 20, "the new rules of the database server")
+
+
+def test_secret_of_the_page(tmp_path):
+    """The Secret that the page makes for a bucket has the name and the key that its release asks for"""
+    (text,) = (text for _, text in blocks_of("docs/evidence.md") if "evidence.store=s3" in text)
+    commands, helm, values = text.partition("helm install")
+    assert helm and commands.count("kubectl ") == 2
+    (tmp_path / "s3.credentials").write_text("ACCESS:SECRET\n", encoding="ascii")
+    binary = next(path for path in reversed(KUBECTLS) if path)
+    made = run(["bash", "-ec", f'kubectl() {{ {binary} "$@" --dry-run=client -o yaml; echo ---; }}\n{commands}'],
+               cwd=tmp_path).out
+    namespace, secret = (document for document in yaml.safe_load_all(made) if document)
+    assert (namespace["kind"], namespace["metadata"]["name"]) == ("Namespace", "kube-reports")
+    assert secret["metadata"]["namespace"] == "kube-reports" and "--namespace kube-reports " in values
+    assert f"--set evidence.s3.credentials.secretName={secret['metadata']['name']}\n" in values
+    chart = yaml.safe_load((TOP / "helm" / "kube-reports" / "values.yaml").read_text(encoding="utf-8"))
+    assert {key: base64.b64decode(value) for key, value in secret["data"].items()} == {
+        chart["evidence"]["s3"]["credentials"]["key"]: b"ACCESS:SECRET\n"}
