@@ -1,7 +1,9 @@
 """
 The groups of the Compliance Operator and the Trivy Operator on a real kube-apiserver: registered from the CRDs that it
-has, taken over by one command; no result reaches etcd.
+has, taken over by one command; no result reaches etcd, and reports may be larger than etcd takes.
 """
+
+import json
 
 import pytest
 
@@ -17,6 +19,8 @@ CHECKS = f"{COMPLIANCE}/{VERSION}/compliancecheckresults"
 REMEDIATIONS = f"{COMPLIANCE}/{VERSION}/complianceremediations"
 VULNERABILITIES = f"{TRIVY}/{VERSION}/vulnerabilityreports"
 GROUPS = (f"{COMPLIANCE}/{VERSION}", f"{TRIVY}/{VERSION}")
+# Vulnerabilities of a report of 16 MB.  etcd takes 1.5 MB, and kube-apiserver 3 MB of an object of its own.
+LARGE = 8000
 
 
 @pytest.fixture(scope="module")
@@ -28,10 +32,37 @@ def cluster():
         own.plane.namespace(NS)
         own.grant()
         own.plane.service()
-        own.first = own.proxy()
+        own.first = own.proxy("--max-request-body-bytes=33554432")
         yield own
     finally:
         own.end()
+
+
+def large_report(plane, database):
+    """A report of 16 MB goes through kube-apiserver: created, got, listed, watched, replaced"""
+    api = plane.api()
+    document = trivy_report("VulnerabilityReport", "large", NS, **image(vulnerabilities=[
+        vulnerability(f"CVE-2026-{number:05}", "LOW", description="d" * 1800) for number in range(LARGE)]))
+    body = json.dumps(document).encode()
+    assert len(body) > 16_000_000
+    path, collection = path_of(VULNERABILITIES, NS, "large"), path_of(VULNERABILITIES, NS)
+    version = api.get(collection).json["metadata"]["resourceVersion"]
+    with api.watch(collection, resourceVersion=version) as watch:
+        created = api.request("POST", collection, body, seconds=60)
+        assert created.code == 201, created
+        kind, shown = watch.change(60)
+        assert (kind, shown["metadata"]["name"]) == ("ADDED", "large")
+        assert shown["report"] == created.json["report"] == document["report"]
+        found = api.request("GET", path, None, seconds=60)
+        assert found.code == 200 and found.json == created.json
+        listed = api.request("GET", collection, None, seconds=60).json["items"]
+        assert [item["report"] for item in listed if item["metadata"]["name"] == "large"] == [document["report"]]
+        changed = {**found.json, "report": {**document["report"], "updateTimestamp": "2026-01-06T14:29:37Z"}}
+        answer = api.request("PUT", path, json.dumps(changed).encode(), seconds=60)
+        assert answer.code == 200, answer
+        assert watch.change(60)[0] == "MODIFIED"
+    until(lambda: database.psql("SELECT count(*) FROM kube_reports.typed_result WHERE policy LIKE 'CVE-2026-_____'"
+                                ) == str(LARGE), 60, "the results of the large report")
 
 
 def test_no_result_reaches_etcd(cluster):
@@ -62,6 +93,7 @@ def test_no_result_reaches_etcd(cluster):
     until(lambda: database.psql("SELECT string_agg(policy || ' ' || rule || ' ' || status, ',' ORDER BY source, rule) "
                                 "FROM kube_reports.typed_result") == (
         "ocp4-cis audit fail,ocp4-cis kubelet pass,ocp4-cis ocp4-cis-audit pass,CVE-2026-0001  fail"), 60, "results")
+    large_report(plane, database)
     # The CRDs' own storage: what is there when the groups are given back.
     for group in GROUPS:
         disable(cluster, group)
@@ -69,4 +101,4 @@ def test_no_result_reaches_etcd(cluster):
         answer = until(lambda path=path_of(resource, NS): next(
             (one for one in [api.get(path)] if one.code == 200), None), 60, "lists of etcd")
         assert answer.json["items"] == []
-    assert database.psql("SELECT count(*) FROM kube_reports.typed_result") == "4"
+    assert database.psql("SELECT count(*) FROM kube_reports.typed_result") == str(4 + LARGE)
