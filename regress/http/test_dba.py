@@ -4,15 +4,17 @@ as docs/operations.md says.
 """
 
 import json
+import re
 
 import pytest
 
-from client import POLR, path_of, report, until
-from conftest import VARIANT, Stack
+from client import POLR, path_of, report, run, until
+from conftest import TOP, VARIANT, Stack
 from runbook import block
 
 SCHEMAS = "('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)"
 MONTH = "'report_change_' || to_char(now() AT TIME ZONE 'UTC', 'YYYY_MM')"
+INSERTS = re.findall("`(INSERT [^`]+)`", (TOP / "docs" / "operations.md").read_text(encoding="utf-8"))
 # What decides how a text is read, how a value is shown, how a plan is made, and how long anything may take.
 SETTINGS = {
     "search_path": "nowhere", "default_transaction_isolation": "serializable", "default_transaction_deferrable": "on",
@@ -306,6 +308,40 @@ def test_history_is_detached_and_dropped(store):
     store.psql(f"DROP TABLE kube_reports_internal.{partition}_detached_{oid}, kube_reports_internal.{partition}")
     assert store.write().code == 201
     store.psql("CALL kube_reports.rebuild()")
+    store.well()
+
+
+def test_a_dump_is_loaded_over_the_store(store, tmp_path):
+    """What it doubles and what it sets back is named by verify(), and mended as the page says"""
+    dump = tmp_path / "dump"
+    events = "SELECT count(*) FROM kube_reports.result_event"
+    before = store.psql(events)
+    run(["pg_dump", "-Fc", "-f", dump, "-d", store.database.connection()])
+    store.write()
+    until(lambda: int(store.psql(events)) == int(before) + 3, 60, "events")
+    refused = run(["pg_restore", "--data-only", "-d", store.database.connection(), dump], check=False)
+    assert "duplicate key" in refused.err
+    assert store.psql(events) == str(2 * int(before) + 3)
+    assert {"report_change", "version_seq"} <= set(store.verify())
+    assert store.write().code == 500
+    store.psql("SELECT kube_reports.new_incarnation()")
+    store.psql("CALL kube_reports.rebuild()")
+    assert store.psql(events) == str(int(before) + 3)
+    store.well()
+
+
+def test_detached_history_is_copied_back(store):
+    """The rows of the month, by the statement of the page"""
+    partition = store.psql(f"SELECT {MONTH}")
+    events = "SELECT count(*) FROM kube_reports.result_event"
+    before = store.psql(events)
+    oid = store.psql(f"SELECT 'kube_reports_internal.{partition}'::regclass::oid")
+    store.psql(f"ALTER TABLE kube_reports_internal.report_change DETACH PARTITION kube_reports_internal.{partition}")
+    assert store.write().code == 201
+    (statement,) = (text for text in INSERTS if "_detached_..." in text)
+    store.psql(re.sub(r"report_change_2026_05_detached_\.\.\.", f"{partition}_detached_{oid}", statement))
+    until(lambda: store.psql(events) == str(int(before) + 3), 60, "events")
+    store.psql(f"DROP TABLE kube_reports_internal.{partition}_detached_{oid}")
     store.well()
 
 

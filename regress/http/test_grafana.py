@@ -11,6 +11,7 @@ import re
 import pytest
 
 import fleet
+from client import report
 from conftest import TOP
 
 FILES = sorted((TOP / "helm" / "kube-reports" / "dashboards").glob("*.json"))
@@ -285,6 +286,9 @@ PAGE = {
         page: (only(rows), sum(row["failing"] for row in page()["top_vulnerabilities"])),
     ("vulnerabilities", "Results by severity"): lambda rows, page: (
         sum(row["value"] for row in rows), sum(row["failing"] for row in page()["top_vulnerabilities"])),
+    ("vulnerabilities", "Failing results by severity"): lambda rows, page: (
+        sum(row["value"] for row in rows if row["time"] == max(each["time"] for each in rows)),
+        sum(row["failing"] for row in page()["top_vulnerabilities"])),
     ("vulnerabilities", "Worst vulnerabilities"): lambda rows, page: (
         [(row["vulnerability"], row["score"], row["results"], row["namespaces"], row["fixed"]) for row in rows],
         [(row["policy"], row["score"], row["failing"], row["places"], row["fixed_version"])
@@ -296,8 +300,7 @@ NOT_ON_PAGE = {
                    "Time to fix", "Remediations"],
     "fleet": ["Silent clusters"],
     "namespaces-and-policies": ["New failures in the period", "Fixed", "Changes by day", "New failures", "Exceptions"],
-    "vulnerabilities": ["Reports with such a score", "Failing results by severity", "Images", "Reports by score",
-                        "What a vulnerability affects"],
+    "vulnerabilities": ["Reports with such a score", "Images", "Reports by score", "What a vulnerability affects"],
 }
 
 
@@ -460,6 +463,37 @@ def test_what_is_deleted_is_not_fixed(readers):
     assert total(without["Time to fix"], "gone") == total(before["Time to fix"], "gone") + deleted
     assert only(mended["Fixed"]) == only(before["Fixed"]) + passed
     assert total(mended["Time to fix"], "gone") == total(without["Time to fix"], "gone")
+
+
+def test_vulnerabilities_of_any_scanner(readers):
+    """The trend has the results of scanners that name no category, or another one than Trivy; nothing of this stays"""
+    reader = readers["kube_reports_reader"]
+    board = BOARDS["vulnerabilities"]
+    now, trend = ({panel["title"]: expanded(interpolated(target["rawSql"], reader.values(board)), *reader.period)
+                   for panel, target in queries(board)}[title]
+                  for title in ("Results by severity", "Failing results by severity"))
+    look = "".join(f"SELECT json_object_agg(q.metric, q.value ORDER BY q.metric) FROM ({sql}) q;\n" for sql in (
+        f"SELECT metric, value FROM ({now}) n WHERE value > 0",
+        f"SELECT metric, value FROM ({trend}) t WHERE value > 0 AND time = (SELECT max(time) FROM ({trend}) u)"))
+    results = [{"policy": policy, "result": "fail", "source": "grype", "severity": severity, **more}
+               for policy, severity, more in (("CVE-2026-1", "critical", {"category": "Vulnerabilities"}),
+                                              ("GHSA-aaaa-bbbb-cccc", "high", {}))]
+    document = json.dumps(report("any-scanner", results=results))
+    lines = reader.database.psql(f"""
+        BEGIN;
+        SELECT pg_advisory_xact_lock(kube_reports_internal.lock_class(), kube_reports_internal.folding_lock()) IS NULL;
+        SELECT kube_reports_internal.fold_rollups();
+        {look}
+        SELECT kube_reports.create_report(o.cluster, jsonb_set('{document}', '{{metadata,namespace}}',
+                to_jsonb(o.namespace))::kube_reports.report) IS NULL
+            FROM (SELECT cluster, namespace FROM kube_reports.result_count WHERE policy ~ '^CVE-' LIMIT 1) o;
+        SELECT kube_reports_internal.fold_rollups();
+        {look}
+        ROLLBACK;""", user="postgres").splitlines()
+    before, trend_before, after, trend_after = (json.loads(line) for line in lines if line.startswith("{"))
+    assert before == trend_before
+    assert after == trend_after == {**before, "critical": before.get("critical", 0) + 1,
+                                    "high": before.get("high", 0) + 1}
 
 
 @every_board

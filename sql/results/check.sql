@@ -109,6 +109,21 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.history_begins()
 	IS 'the beginning of the oldest month of history; infinity if there is no history';
 
+CREATE FUNCTION kube_reports_internal.repeated_history()
+	RETURNS TABLE (partition oid, place tid, cluster_id integer, namespace text, origin bigint, version bigint,
+		copy bigint)
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT h.tableoid, h.ctid, h.cluster_id, h.namespace, h.origin, h.version,
+		row_number() OVER (PARTITION BY h.origin, h.version, h.at, h.keys, h.new_statuses ORDER BY h.tableoid, h.ctid)
+	FROM kube_reports_internal.report_change h
+	WHERE (h.origin, h.version, h.at) IN (SELECT c.origin, c.version, c.at
+		FROM kube_reports_internal.report_change c GROUP BY c.origin, c.version, c.at HAVING count(*) > 1)
+$$;
+COMMENT ON FUNCTION kube_reports_internal.repeated_history()
+	IS 'rows of history of the same change, numbered; those with copy > 1 are there once too often. Reads all history';
+
 -- Finds changes that a role with the owner's rights has made to tables.  SECURITY DEFINER: administrators may not read
 -- all of these tables.
 CREATE FUNCTION kube_reports_internal.wrong_tables() RETURNS TABLE (name text, expected jsonb, found jsonb)
@@ -122,6 +137,11 @@ AS $$
 				('garbage_sweep', cardinality(kube_reports_internal.swept_tables()),
 					(SELECT count(*) FROM kube_reports_internal.garbage_sweep))) r(name, expected, found)
 		WHERE r.expected > r.found
+	UNION ALL
+	SELECT 'version_seq', jsonb_build_object('last_value', n.version), jsonb_build_object('last_value', s.last_value)
+		FROM kube_reports_internal.version_seq s, (SELECT greatest((SELECT max(o.version) FROM kube_reports.object o),
+			(SELECT max(c.version) FROM kube_reports_internal.change c)) AS version) n
+		WHERE s.last_value < n.version
 	UNION ALL
 	SELECT c.relname, '{"logged": true}', '{"logged": false}' FROM pg_class c
 		WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)
@@ -155,8 +175,9 @@ AS $$
 			AND NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary)
 $$;
 COMMENT ON FUNCTION kube_reports_internal.wrong_tables()
-	IS 'tables that lack rows which every store has, tables whose rows a crash of the server would delete, tables with '
-		'disabled triggers or invalid indexes, and tables without an index, a trigger or a primary key that they had';
+	IS 'tables that lack rows which every store has, the sequence of versions if it was set back, tables whose rows a '
+		'crash of the server would delete, tables with disabled triggers or invalid indexes, and tables without an '
+		'index, a trigger or a primary key that they had';
 
 CREATE FUNCTION kube_reports.verify()
 	RETURNS TABLE (what text, cluster_id integer, namespace text, name text, expected jsonb, found jsonb)
@@ -274,6 +295,12 @@ BEGIN
 		WHERE (c.cluster_id, c.namespace) <> (g.cluster_id, g.namespace);
 
 	RETURN QUERY
+	SELECT 'report_change', h.cluster_id, h.namespace, g.name, NULL::jsonb,
+			jsonb_build_object('origin', h.origin, 'version', h.version, 'copy', h.copy)
+		FROM kube_reports_internal.repeated_history() h LEFT JOIN kube_reports_internal.origin g ON g.id = h.origin
+		WHERE h.copy > 1;
+
+	RETURN QUERY
 	SELECT m.missing, r.cluster_id, r.namespace, NULL::text,
 		jsonb_build_object('origin', r.origin, 'key', r.key), NULL::jsonb
 		FROM kube_reports_internal.result r
@@ -307,6 +334,12 @@ BEGIN
 		FROM kube_reports_internal.wrong_counts() w
 			CROSS JOIN LATERAL (VALUES ('rollup', w.found), ('rollup_daily', w.daily)) f(what, count)
 		WHERE w.expected <> f.count;
+
+	RETURN QUERY
+	SELECT 'rollup_delta', d.cluster_id, d.namespace, NULL::text, NULL::jsonb,
+			jsonb_build_object('xid', d.xid, 'id', d.id)
+		FROM kube_reports_internal.rollup_delta d
+		WHERE d.xid < (SELECT m.mark FROM kube_reports_internal.rollup_mark m);
 
 	RETURN QUERY
 	SELECT 'rollup_daily', NULL::integer, NULL::text, NULL::text, NULL::jsonb, to_jsonb(d)

@@ -261,7 +261,8 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.origins_of(integer, integer, text[], text[])
 	IS 'the origins of reports of a cluster and type; a report without an origin has no row';
 
--- Removes rows whose origin does not exist: no report refers to them.
+-- Removes rows whose origin does not exist: no report refers to them.  History has no key: the same rows may have been
+-- loaded twice.
 CREATE FUNCTION kube_reports_internal.remove_strays() RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -274,10 +275,18 @@ BEGIN
 		WHERE NOT EXISTS (SELECT FROM kube_reports_internal.origin g WHERE g.id = s.origin);
 	DELETE FROM kube_reports_internal.report_change c
 		WHERE NOT EXISTS (SELECT FROM kube_reports_internal.origin g WHERE g.id = c.origin);
+	DELETE FROM kube_reports_internal.report_change c
+		USING kube_reports_internal.repeated_history() r
+		WHERE r.copy > 1 AND c.tableoid = r.partition AND c.ctid = r.place;
+	-- Folding has passed the mark: older deltas were loaded from a dump, and their counts are folded already.
+	PERFORM pg_advisory_xact_lock(kube_reports_internal.lock_class(), kube_reports_internal.folding_lock());
+	DELETE FROM kube_reports_internal.rollup_delta d
+		USING kube_reports_internal.rollup_mark m WHERE d.xid < m.mark;
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.remove_strays()
-	IS 'removes results, times of results and history without an origin';
+	IS 'removes results, times of results and history without an origin, all but one of equal rows '
+		'of history, and deltas below the fold mark';
 
 CREATE FUNCTION kube_reports_internal.rebuild_step(lane integer, max_objects integer DEFAULT 100) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
@@ -501,6 +510,8 @@ DECLARE
 	today		date;
 	unfolded	record;
 BEGIN
+	-- Wait for a fold in progress: its deltas must not be added to the counts by day a second time.
+	PERFORM pg_advisory_xact_lock(kube_reports_internal.lock_class(), kube_reports_internal.folding_lock());
 	-- Delete also results and deltas of this server: triggers may have made them from a part of the restored rows.
 	DELETE FROM kube_reports_internal.result;
 	DELETE FROM kube_reports_internal.result_pending;

@@ -79,15 +79,27 @@ COMMENT ON FUNCTION kube_reports_internal.may_serve(integer, kube_reports_intern
 		'write the table directly. No role may act for a cluster that is being removed. Raises 42501 for a wrong seal';
 
 CREATE FUNCTION kube_reports_internal.serve_hint(caller kube_reports_internal.caller, cluster uuid) RETURNS text
-LANGUAGE sql STABLE
+LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT coalesce((
-		SELECT format('The role is bound to cluster %s, and each cluster''s proxies use a role of their own. ', c.uid)
-			FROM kube_reports_internal.proxy_role p JOIN kube_reports.cluster c ON c.id = p.cluster_id
-				WHERE p.role = caller.role)
-		|| format('The owner grants it: SELECT kube_reports.grant_proxy(role, %L)', cluster),
-		format('The owner grants it: SELECT kube_reports.grant_proxy(%L, %L)', caller.role, cluster))
+DECLARE
+	known		boolean;
+	removing	boolean;
+	bound_to	uuid;
+BEGIN
+	SELECT true, c.removing INTO known, removing FROM kube_reports.cluster c WHERE c.uid = cluster;
+	IF removing THEN
+		RETURN 'The cluster is being removed: stop its proxies, and let kube_reports.unregister_cluster() finish.';
+	END IF;
+	SELECT c.uid INTO bound_to
+		FROM kube_reports_internal.proxy_role p JOIN kube_reports.cluster c ON c.id = p.cluster_id
+		WHERE p.role = caller.role;
+	RETURN CASE WHEN known IS NULL THEN 'No such cluster is registered: it is new, or it was removed. ' ELSE '' END
+		|| CASE WHEN bound_to IS NULL
+			THEN format('The owner grants it: SELECT kube_reports.grant_proxy(%L, %L)', caller.role, cluster)
+			ELSE format('The role is bound to cluster %s, and each cluster''s proxies use a role of their own. '
+				'The owner grants it: SELECT kube_reports.grant_proxy(role, %L)', bound_to, cluster) END;
+END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.serve_hint(kube_reports_internal.caller, uuid)
 	IS 'the hint for a role that may not serve a cluster';

@@ -11,6 +11,9 @@ LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
+	IF first_month IS NULL OR last_month IS NULL THEN
+		RAISE EXCEPTION 'a month is null' USING ERRCODE = 'null_value_not_allowed';
+	END IF;
 	PERFORM kube_reports_internal.lock_store();
 	IF EXISTS (SELECT FROM kube_reports.cluster) OR EXISTS (SELECT FROM kube_reports.resource_type t
 		WHERE NOT t.builtin) THEN
@@ -31,4 +34,5 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports.prepare_subscriber(timestamptz, timestamptz)
 	IS 'prepares a new store for CREATE SUBSCRIPTION: removes the rows that CREATE EXTENSION made, and makes the '
-		'partitions of history from the first to the last month. Raises 55000 when the store is not empty';
+		'partitions of history from the first to the last month. Raises 22004 for null, 55000 when the store is not '
+		'empty';

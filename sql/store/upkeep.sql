@@ -405,6 +405,8 @@ BEGIN
 	PERFORM kube_reports_internal.queue_everything(a.cluster_id) FROM kube_reports_internal.aggregation a;
 	IF recompute THEN
 		PERFORM kube_reports_internal.rebuild_queued();
+		-- A proxy's upkeep would do it, but there may be none yet.
+		PERFORM kube_reports_internal.analyze_step();
 	END IF;
 	RETURN kube_reports.new_incarnation(true);
 END
