@@ -15,7 +15,7 @@
 #   check-sanitizers  regress/sql with the extension under UBSan, regress/http with the proxy under ASan and UBSan
 #   check-chart       the Helm chart without a cluster
 #   install-manifest  install.yaml, the chart as one file for kubectl apply
-#   lint              gcc, clang, clang-tidy, cppcheck and shellcheck; comments above forced plans
+#   lint              gcc, clang-tidy (with warnings of clang), cppcheck and shellcheck; comments above forced plans
 #   layers            includes against .ci/layers; where tables are created
 #   format            format the sources; format-check only checks them
 #   plain             the SQL variant as a script for the owner of a database, into sql/build/plain; see docs/managed.md

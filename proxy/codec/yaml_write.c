@@ -423,6 +423,14 @@ write_element(YamlStream *stream, JsonText text, StrBuf *out)
 	return node != NULL;
 }
 
+static bool
+write_pending(YamlStream *stream, JsonText text, StrBuf *out)
+{
+	if (stream->in_array)
+		return write_element(stream, text, out);
+	return is_blank(text) || write_member(text, out);
+}
+
 bool
 yaml_stream_next(YamlStream *stream, const char *bytes, size_t len, StrBuf *out)
 {
@@ -485,14 +493,7 @@ yaml_stream_next(YamlStream *stream, const char *bytes, size_t len, StrBuf *out)
 			case ',':
 				if (stream->depth == inner)
 				{
-					JsonText	text = take_pending(stream, bytes + start, i - start);
-					bool		written;
-
-					if (stream->in_array)
-						written = write_element(stream, text, out);
-					else
-						written = is_blank(text) || write_member(text, out);
-					if (!written)
+					if (!write_pending(stream, take_pending(stream, bytes + start, i - start), out))
 						return false;
 					start = i + 1;
 				}

@@ -42,6 +42,8 @@ def test_the_tree_has_no_fault(tree):
     ("proxy/api/get.c", '#include "http/http_h2o.h"', "proxy/api/get.c may not see h2o/http2.h"),
     ("proxy/cluster/kubeapi.c", "#include <curl/curl.h>", "may not see curl/curl.h"),
     ("extension/datum.c", "#if PG_VERSION_NUM >= 170000", "goes by the version of PostgreSQL"),
+    ("proxy/http/tls.c", "static int\njson_parse(void)\n{\n\treturn 0;\n}", "static json_parse() has the name"),
+    ("proxy/http/tls.c", "typedef struct Transfer Transfer;", "Transfer has the name of that of proxy/cluster"),
     ("sql/store/read.sql", "CREATE UNLOGGED TABLE elsewhere (id integer);", "belongs into sql/tables"),
     (".ci/layers", "proxy/base: proxy/api", ".ci/layers: "),
 ])
@@ -55,3 +57,23 @@ def test_the_check_names_a_fault(tree, name, added, said):
         path.write_text(before)
     assert code == 1
     assert re.search(re.escape(said), printed), printed
+
+
+def test_the_format_names_what_is_too_long(tmp_path):
+    """The limits of a C function and of a C file, each with one that has just as many lines as it may."""
+    def function(name, lines):
+        return f"static void\n{name}(void)\n{{\n" + "\t;\n" * (lines - 3) + "}\n\n"
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    (tmp_path / ".ci").mkdir()
+    for name in ("format", "typedefs"):
+        shutil.copy(TOP / ".ci" / name, tmp_path / ".ci")
+    (tmp_path / "functions.c").write_text(function("may_be", 80) + function("too_long", 81))
+    (tmp_path / "short.c").write_text("/* as long as it may be */\n" * 900)
+    (tmp_path / "long.c").write_text("/* too long */\n" * 901)
+    (tmp_path / "wide.spec").write_text("#" * 121 + "\n")
+    done = subprocess.run([tmp_path / ".ci" / "format", "--check"], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "functions.c:84: too_long() has 81 lines, at most 80" in done.stdout
+    assert "long.c: 901 lines, at most 900" in done.stdout
+    assert "wide.spec:1: 121 columns, at most 120" in done.stdout
+    assert "may_be" not in done.stdout and "short.c" not in done.stdout

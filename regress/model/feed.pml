@@ -3,8 +3,8 @@
  *	  One lane of the feed: from the change log through the ring to one watcher of one worker.
  *
  * The feed process reads version after version and writes records to the ring.  It may be killed before each step; its
- * successor continues at the position that it stored.  An event may be too large for the ring.  The worker reads the ring
- * at its own pace.  Each version concerns the watcher: it must see all of them, in order, once.
+ * successor continues at the position that it stored.  An event may be too large for the ring.  The worker reads the
+ * ring at its own pace.  Each version concerns the watcher: it must see all of them, in order, once.
  *
  * MUTANT 0 is the protocol as it is used.  The others are broken:
  *	  1  the worker does not compare after with its position
@@ -156,7 +156,9 @@ active proctype Worker()
 		fi }
 	:: known && !following ->
 		atomic { if
-		:: must_read || (watched < floor && MUTANT != 3) -> watched = (newest > watched -> newest : watched); must_read = false
+		:: must_read || (watched < floor && MUTANT != 3) ->
+			watched = (newest > watched -> newest : watched);
+			must_read = false
 		:: else ->
 			/* What is in the worker's own ring, which begins above the floor. */
 			assert(watched >= floor);

@@ -4,9 +4,9 @@
  *	  compaction, a crash of the server; a watcher and a list that is read in
  *	  pieces.  All interleavings are tried.
  *
- * It says what store/write.sql, store/read.sql, store/watch.sql and store/upkeep.sql say.  What one statement sees is one
- * d_step: PostgreSQL gives every statement one snapshot.  A commit becomes durable, then visible, then the locks of its
- * transaction are released.
+ * It says what store/write.sql, store/read.sql, store/watch.sql and store/upkeep.sql say.  What one statement sees is
+ * one d_step: PostgreSQL gives every statement one snapshot.  A commit becomes durable, then visible, then the locks of
+ * its transaction are released.
  *
  * Asserted (numbers of the invariants as in docs/architecture/store.md, "What is promised"):
  *	  order		a version becomes visible only when every smaller one of the lane is visible or will never be
@@ -43,7 +43,10 @@ byte sequence = 0;
 byte epoch = 0;					/* counts crashes */
 byte finished = 0;				/* writers */
 
-/* What is visible.  stored[k]: version of the object k, NONE when there is none (nothing is deleted: an added object is enough). */
+/*
+ * What is visible.  stored[k]: version of the object k, NONE when there is none.  Nothing is deleted: an added object
+ * is enough.
+ */
 byte stored[KEYS];
 byte logged_key[VERSIONS];		/* k + 1, NONE for no row */
 byte logged_old[VERSIONS];		/* the version that the change replaced */
@@ -301,7 +304,7 @@ proctype Crash()
 	fi
 }
 
-/* Two steps of compaction: the floor rises to some version that is visible, and the rows up to it go, in one transaction. */
+/* Two steps of compaction: in one transaction the floor rises to some visible version, and the rows up to it go. */
 proctype Compactor()
 {
 	byte		step, v, top;
@@ -317,7 +320,14 @@ proctype Compactor()
 			fi
 		};
 #if MUTANT == 7
-		d_step { v = 1; do :: v < VERSIONS -> if :: v <= top -> logged_key[v] = NONE :: else fi; v++ :: else -> break od; v = 0 };
+		d_step {
+			v = 1;
+			do
+			:: v < VERSIONS -> if :: v <= top -> logged_key[v] = NONE :: else fi; v++
+			:: else -> break
+			od;
+			v = 0
+		};
 		d_step { if :: top > lane_floor -> lane_floor = top :: else fi }
 #else
 		d_step {

@@ -95,6 +95,16 @@ scan_zone(JsonText text, size_t *pos, int *offset)
 	return true;
 }
 
+static int
+days_of_month(int year, int month)
+{
+	static const int days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+
+	if (month == 2 && year % 4 == 0 && (year % 100 != 0 || year % 400 == 0))
+		return 29;
+	return days[month - 1];
+}
+
 /* Checks the layout part by part, as Go does, so that errors name the same part as Go's errors. */
 bool
 scan_time(JsonText text, int64_t *seconds, const char **element, size_t *at, const char **range)
@@ -111,11 +121,9 @@ scan_time(JsonText text, int64_t *seconds, const char **element, size_t *at, con
 		{"02", 2, 1, 31, "day"}, {"T", 0, 0, 0, NULL}, {"15", 2, 0, 23, "hour"}, {":", 0, 0, 0, NULL},
 		{"04", 2, 0, 59, "minute"}, {":", 0, 0, 0, NULL}, {"05", 2, 0, 59, "second"},
 	};
-	static const int month_days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
 	int			values[11] = {0};
 	size_t		pos = 0;
 	int			offset = 0;
-	int			last_day;
 
 	*range = NULL;
 	for (size_t i = 0; i < 11; i++)
@@ -159,10 +167,7 @@ scan_time(JsonText text, int64_t *seconds, const char **element, size_t *at, con
 		return false;
 	}
 
-	last_day = month_days[values[2] - 1];
-	if (values[2] == 2 && (values[0] % 4 == 0 && (values[0] % 100 != 0 || values[0] % 400 == 0)))
-		last_day = 29;
-	if (values[4] > last_day)
+	if (values[4] > days_of_month(values[0], values[2]))
 	{
 		*range = "day";
 		return false;
