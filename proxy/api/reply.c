@@ -18,6 +18,7 @@
 
 #include "base/allocate.h"
 #include "engine/api/request.h"
+#include "engine/base/utf8.h"
 
 #define WARNING_TOTAL 4096		/* code points; when all warnings together have more, each is cut */
 #define WARNING_CUT 256
@@ -116,16 +117,6 @@ reply_read(Arena *arena, const PgResult *result, size_t row)
 	return reply;
 }
 
-static size_t
-count_runes(JsonText text)
-{
-	size_t		count = 0;
-
-	for (size_t i = 0; i < text.len; i++)
-		count += ((unsigned char) text.bytes[i] & 0xC0) != 0x80;
-	return count;
-}
-
 /* Returns 299 - "text" (WARN-01), with at most limit code points of the text, quoted, without control characters. */
 static char *
 warning_value(Arena *arena, JsonText text, size_t limit)
@@ -139,7 +130,7 @@ warning_value(Arena *arena, JsonText text, size_t limit)
 	{
 		unsigned char c = (unsigned char) text.bytes[i];
 
-		if ((c & 0xC0) != 0x80 && ++runes > limit)
+		if (!utf8_continues(text.bytes[i]) && ++runes > limit)
 			break;
 		if (c < 0x20 || c == 0x7F)
 			continue;
@@ -200,10 +191,10 @@ reply_headers(Exchange *exchange, const Reply *reply, size_t *count)
 		append_gzip(headers, count);
 	append_deprecation(exchange, headers, count);
 	for (size_t i = 0; i < reply->warning_count; i++)
-		total += count_runes(reply->warnings[i]);
+		total += utf8_count(reply->warnings[i].bytes, reply->warnings[i].len);
 	for (size_t i = 0; i < limit; i++)
 	{
-		size_t		runes = count_runes(reply->warnings[i]);
+		size_t		runes = utf8_count(reply->warnings[i].bytes, reply->warnings[i].len);
 
 		if (total > WARNING_TOTAL && runes > WARNING_CUT)
 			runes = WARNING_CUT;

@@ -24,6 +24,7 @@
 
 #include "base/duration.h"
 #include "base/name_list.h"
+#include "engine/base/ascii.h"
 
 #define EXIT_USAGE 2
 
@@ -50,19 +51,6 @@ static bool
 parse_duration(const char *text, double *milliseconds)
 {
 	return *text != '-' && *text != '+' && duration_parse(text, strlen(text), milliseconds);
-}
-
-static bool
-is_uuid(const char *text)
-{
-	static const char form[] = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
-
-	if (strlen(text) != strlen(form))
-		return false;
-	for (size_t i = 0; form[i] != '\0'; i++)
-		if (form[i] == '-' ? text[i] != '-' : !isxdigit((unsigned char) text[i]))
-			return false;
-	return true;
 }
 
 static void
@@ -120,7 +108,7 @@ set_flag(const FlagSet *set, const Flag *flag, const char *value)
 			*(const char **) flag->target = value;
 			break;
 		case FLAG_UUID:
-			if (value[0] != '\0' && !is_uuid(value))
+			if (value[0] != '\0' && !ascii_is_uuid(value, strlen(value)))
 				usage_error(set, flag->name, value, "must be a UUID");
 			*(const char **) flag->target = value;
 			break;

@@ -36,6 +36,7 @@
 
 #include "base/config.h"
 #include "base/metrics.h"
+#include "engine/base/utf8.h"
 
 #define LINE_SIZE 8192
 
@@ -98,38 +99,6 @@ append_raw(Line *line, const char *text)
 	line->len += len;
 }
 
-/* Returns the length of the valid UTF-8 character at the start of bytes, 0 when there is none. */
-static size_t
-utf8_length(const unsigned char *bytes, size_t len)
-{
-	uint32_t	point;
-	size_t		need;
-
-	if (bytes[0] < 0x80)
-		return 1;
-	if (bytes[0] >= 0xc2 && bytes[0] < 0xe0)
-		need = 2;
-	else if ((bytes[0] & 0xf0) == 0xe0)
-		need = 3;
-	else if (bytes[0] >= 0xf0 && bytes[0] < 0xf5)
-		need = 4;
-	else
-		return 0;
-	if (len < need)
-		return 0;
-	point = bytes[0] & (0xff >> (need + 1));
-	for (size_t i = 1; i < need; i++)
-	{
-		if ((bytes[i] & 0xc0) != 0x80)
-			return 0;
-		point = point << 6 | (bytes[i] & 0x3f);
-	}
-	if ((need == 3 && (point < 0x800 || (point >= 0xd800 && point < 0xe000))) ||
-		(need == 4 && (point < 0x10000 || point > 0x10ffff)))
-		return 0;
-	return need;
-}
-
 /* Appends a quoted JSON string of at most limit bytes of text. */
 static void
 append_string(Line *line, const char *text, size_t limit)
@@ -140,7 +109,7 @@ append_string(Line *line, const char *text, size_t limit)
 	append_raw(line, "\"");
 	for (size_t i = 0; i < len;)
 	{
-		size_t		step = utf8_length(bytes + i, len - i);
+		size_t		step = utf8_length(text + i, text + len);
 
 		/* An escape takes six bytes at most. */
 		if (line->len + 6 + TAIL_SIZE > LINE_SIZE)

@@ -13,6 +13,7 @@
  *-------------------------------------------------------------------------
  */
 #include "codec/yaml_text.h"
+#include "engine/base/ascii.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -45,12 +46,6 @@ static const Word words[] = {
 
 /* Longer numbers are copied to the arena. */
 #define NUMBER_ROOM 64
-
-static bool
-is_digit(char c)
-{
-	return c >= '0' && c <= '9';
-}
 
 static bool
 is_lower(char c)
@@ -126,7 +121,7 @@ parse_integer(const char *text, Scalar *scalar)
 		char		letter = *text | 0x20;
 		unsigned	digit = base;
 
-		if (is_digit(*text))
+		if (ascii_is_digit(*text))
 			digit = *text - '0';
 		else if (is_lower(letter))
 			digit = letter - 'a' + 10;
@@ -146,7 +141,7 @@ parse_integer(const char *text, Scalar *scalar)
 static const char *
 skip_digits(const char *text)
 {
-	while (is_digit(*text))
+	while (ascii_is_digit(*text))
 		text++;
 	return text;
 }
@@ -212,7 +207,7 @@ may_be_number(JsonText text)
 {
 	if (text.len == 0 || memchr(text.bytes, '\0', text.len) != NULL)
 		return false;
-	return is_digit(text.bytes[0]) || text.bytes[0] == '-' || text.bytes[0] == '+' || text.bytes[0] == '.';
+	return ascii_is_digit(text.bytes[0]) || text.bytes[0] == '-' || text.bytes[0] == '+' || text.bytes[0] == '.';
 }
 
 Scalar

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "engine/api/status.h"
+#include "engine/base/utf8.h"
 
 #define INDENT 2
 #define BLOCK_DEPTH 16			/* deeper values are written as JSON */
@@ -38,7 +39,7 @@ has_special(JsonText text, bool lines)
 	{
 		uint32_t	rune = (unsigned char) text.bytes[at];
 
-		width = rune < 0x80 ? 1 : rune_decode(text.bytes + at, text.len - at, &rune);
+		width = rune < 0x80 ? 1 : utf8_decode(text.bytes + at, text.len - at, &rune);
 		if (width == 0 || (is_special(rune) && !(lines && rune == '\n')))
 			return true;
 	}
@@ -73,7 +74,7 @@ put_quoted(StrBuf *buf, JsonText text)
 	{
 		uint32_t	rune = (unsigned char) text.bytes[at];
 
-		width = rune < 0x80 ? 1 : rune_decode(text.bytes + at, text.len - at, &rune);
+		width = rune < 0x80 ? 1 : utf8_decode(text.bytes + at, text.len - at, &rune);
 		if (width == 0)
 		{
 			width = 1;

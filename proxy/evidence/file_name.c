@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_uuid(const char *text);
+#include "engine/base/ascii.h"
 
 bool
 file_name_read(const char *path, bool with_cluster, FileName *name)
@@ -43,7 +43,10 @@ file_name_read(const char *path, bool with_cluster, FileName *name)
 	snprintf(index, sizeof(index), "%.*s", (int) lens[count - 2], parts[count - 2]);
 	snprintf(name->report, sizeof(name->report), "%s", parts[count - 1]);
 	name->index = file_name_index(index);
-	return name->index >= 0 && (count == 3 || is_uuid(name->cluster));
+	if (name->index < 0)
+		return false;
+	return count == 3 ||
+		(ascii_is_uuid(name->cluster, strlen(name->cluster)) && strpbrk(name->cluster, "ABCDEF") == NULL);
 }
 
 int
@@ -54,17 +57,4 @@ file_name_index(const char *text)
 	if (len == 0 || len > 9 || strspn(text, "0123456789") != len || (len > 1 && text[0] == '0'))
 		return -1;
 	return (int) strtol(text, NULL, 10);
-}
-
-static bool
-is_uuid(const char *text)
-{
-	for (int i = 0; i < 36; i++)
-	{
-		bool		dash = i == 8 || i == 13 || i == 18 || i == 23;
-
-		if (dash ? text[i] != '-' : strchr("0123456789abcdef", text[i]) == NULL || text[i] == '\0')
-			return false;
-	}
-	return text[36] == '\0';
 }

@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "compliance.pb-c.h"
-#include "engine/base/json_scan.h"
+#include "engine/base/utf8.h"
 #include "forward.pb-c.h"
 
 /* Limit of the memory of a parsed message: PARSED_FLOOR, and PARSED_PER_BYTE for each byte of the message. */
@@ -99,7 +99,7 @@ is_text(const char *bytes, size_t len)
 
 	while (bytes < end)
 	{
-		size_t		step = (unsigned char) *bytes < 0x80 ? *bytes != '\0' : utf8_sequence(bytes, end);
+		size_t		step = *bytes == '\0' ? 0 : utf8_length(bytes, end);
 
 		if (step == 0)
 			return false;

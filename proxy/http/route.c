@@ -14,9 +14,10 @@
 #include <strings.h>
 
 #include "base/duration.h"
-#include "engine/base/json_scan.h"
+#include "engine/base/ascii.h"
 #include "engine/base/json_skip.h"
 #include "engine/api/status.h"
+#include "engine/base/utf8.h"
 
 #define PATH_LIMIT 4096
 #define QUERY_LIMIT (256 * 1024)
@@ -69,8 +70,7 @@ valid_utf8(Arena *arena, const char *bytes, size_t len)
 
 	while (good < len)
 	{
-		uint32_t	rune;
-		size_t		width = (unsigned char) bytes[good] < 0x80 ? 1 : rune_decode(bytes + good, len - good, &rune);
+		size_t		width = utf8_length(bytes + good, bytes + len);
 
 		if (width == 0)
 			break;
@@ -82,8 +82,7 @@ valid_utf8(Arena *arena, const char *bytes, size_t len)
 	strbuf_init(&copy, arena);
 	for (size_t i = 0; i < len;)
 	{
-		uint32_t	rune;
-		size_t		width = rune_decode(bytes + i, len - i, &rune);
+		size_t		width = utf8_length(bytes + i, bytes + len);
 
 		if (width == 0)
 		{

@@ -17,7 +17,7 @@
 #include <strings.h>
 
 #include "codec/kube_json.h"
-#include "engine/base/json_scan.h"
+#include "engine/base/ascii.h"
 
 bool
 request_header_list(Arena *arena, const char *text, NameList *list)

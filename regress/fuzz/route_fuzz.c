@@ -18,6 +18,7 @@
  * Every target links the document engine, but none links the proxy's files.  This one needs no library.
  */
 #include "base/duration.c"
+#include "engine/base/utf8.h"
 #include "http/route.c"
 
 static void
@@ -28,7 +29,7 @@ check_text(JsonText text)
 
 	for (size_t i = 0; i < text.len; i += width)
 	{
-		width = rune_decode(text.bytes + i, text.len - i, &rune);
+		width = utf8_decode(text.bytes + i, text.len - i, &rune);
 		check(width > 0);
 	}
 }

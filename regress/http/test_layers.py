@@ -77,3 +77,32 @@ def test_the_format_names_what_is_too_long(tmp_path):
     assert "long.c: 901 lines, at most 900" in done.stdout
     assert "wide.spec:1: 121 columns, at most 120" in done.stdout
     assert "may_be" not in done.stdout and "short.c" not in done.stdout
+
+
+def table_of(name, declaration, entry):
+    """The entries of a table in C, each as what the expression takes from it."""
+    text = (TOP / "extension" / "engine" / name).read_text()
+    body = re.search(rf"{re.escape(declaration)}\[\] = \{{\n(.*?)^\}};", text, re.M | re.S).group(1)
+    return re.findall(entry, body)
+
+
+@pytest.mark.parametrize("admitted, owned, described", [
+    ("FieldShape object_meta_fields", "SchemaProperty object_meta_properties", "MetaField object_meta_fields"),
+    ("FieldShape owner_fields", "SchemaProperty owner_properties", "MetaField owner_reference_fields"),
+])
+def test_the_three_tables_of_metadata_agree(admitted, owned, described):
+    """What a write admits, what managed fields follow and what OpenAPI describes are the same fields of one kind."""
+    kinds = {"FIELD_STRING": "string", "FIELD_DROPPED": "string", "FIELD_INT": "integer", "FIELD_BOOL": "boolean",
+             "FIELD_STRING_MAP": "map", "FIELD_TIME": "time", "FIELD_STRING_LIST": "strings",
+             "FIELD_MANAGED": "objects", "FIELD_OWNERS": "objects",
+             "string_schema": "string", "uid_schema": "string", "integer_schema": "integer",
+             "boolean_schema": "boolean", "string_map_schema": "map", "time_schema": "time",
+             "finalizers_schema": "strings", "managed_fields_schema": "objects", "owners_schema": "objects",
+             "META_STRING": "string", "META_INT64": "integer", "META_BOOLEAN": "boolean", "META_STRING_MAP": "map",
+             "META_REFERENCE": "time", "META_STRINGS": "strings", "META_REFERENCES": "objects"}
+    tables = [table_of("api/metadata.c", admitted, r'\{"(\w+)", (\w+),'),
+              table_of("fields/field_type.c", owned, r'PROPERTY\("(\w+)", (\w+)\)'),
+              table_of("answers/openapi_schema.c", described, r'\{"(\w+)", (META_\w+)')]
+    first, second, third = ([(name, kinds[kind]) for name, kind in table] for table in tables)
+    assert len(first) >= 6
+    assert first == second == third

@@ -11,7 +11,7 @@
  */
 #include "engine/base/kube_version.h"
 #include "engine/answers/discovery.h"
-#include "engine/base/json_scan.h"
+#include "engine/base/ascii.h"
 #include "engine/answers/openapi.h"
 
 #include <stdlib.h>

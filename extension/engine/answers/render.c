@@ -15,6 +15,7 @@
  *-------------------------------------------------------------------------
  */
 #include "engine/answers/render.h"
+#include "engine/base/ascii.h"
 #include "engine/schema/table.h"
 
 #include <string.h>
@@ -30,21 +31,15 @@ meta_api_version(const Transform *transform)
 	return transform->beta ? "meta.k8s.io/v1beta1" : "meta.k8s.io/v1";
 }
 
-static bool
-is_space(char c)
-{
-	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
-}
-
 static JsonText
 trim(JsonText text)
 {
-	while (text.len > 0 && is_space(text.bytes[0]))
+	while (text.len > 0 && ascii_is_space(text.bytes[0]))
 	{
 		text.bytes++;
 		text.len--;
 	}
-	while (text.len > 0 && is_space(text.bytes[text.len - 1]))
+	while (text.len > 0 && ascii_is_space(text.bytes[text.len - 1]))
 		text.len--;
 	return text;
 }

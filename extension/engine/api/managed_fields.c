@@ -6,6 +6,7 @@
  *-------------------------------------------------------------------------
  */
 #include "engine/api/managed_fields.h"
+#include "engine/base/utf8.h"
 
 /* Bytes of the name of a subresource. */
 #define SUBRESOURCE_MAX 256
@@ -30,7 +31,7 @@ managed_fields_check_owner(const char *path, JsonText name, FieldErrorList *erro
 	{
 		uint32_t	rune;
 
-		width = rune_decode(name.bytes + at, name.len - at, &rune);
+		width = utf8_decode(name.bytes + at, name.len - at, &rune);
 		if (width == 0)
 		{
 			width = 1;

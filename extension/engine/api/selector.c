@@ -16,8 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/json_scan.h"
+#include "engine/base/ascii.h"
 #include "engine/api/metadata.h"
+#include "engine/base/utf8.h"
 
 typedef enum TokenKind
 {
@@ -59,12 +60,6 @@ typedef struct ValueList
 } ValueList;
 
 static bool
-is_space(char c)
-{
-	return c == ' ' || c == '\t' || c == '\r' || c == '\n';
-}
-
-static bool
 is_symbol(char c)
 {
 	return c == '=' || c == '!' || c == '(' || c == ')' || c == ',' || c == '>' || c == '<';
@@ -85,7 +80,7 @@ scan_token(const char *p, const char *end, const char **next)
 {
 	Token		token = {TOKEN_END, {"", 0}};
 
-	while (p < end && is_space(*p))
+	while (p < end && ascii_is_space(*p))
 		p++;
 	*next = p;
 	if (p == end || *p == '\0')
@@ -95,7 +90,7 @@ scan_token(const char *p, const char *end, const char **next)
 	if (!is_symbol(*p))
 	{
 		token.kind = TOKEN_IDENTIFIER;
-		while (p < end && *p != '\0' && !is_symbol(*p) && !is_space(*p))
+		while (p < end && *p != '\0' && !is_symbol(*p) && !ascii_is_space(*p))
 			p++;
 		token.text.len = (size_t) (p - token.text.bytes);
 		*next = skip_nul(p, end);
@@ -658,7 +653,7 @@ unescape_value(Arena *arena, JsonText escaped, JsonText *value, const char **err
 			p++;
 			if (p == end || (*p != '\\' && *p != ',' && *p != '='))
 			{
-				size_t		sequence = p == end ? 0 : (unsigned char) *p < 0x80 ? 1 : utf8_sequence(p, end);
+				size_t		sequence = p == end ? 0 : utf8_length(p, end);
 
 				*error = arena_printf(arena, "invalid field selector: invalid escape sequence: \\%s",
 									  p < end && sequence == 0 ? REPLACEMENT_CHARACTER :

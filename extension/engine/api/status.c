@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "engine/base/hash.h"
+#include "engine/base/utf8.h"
 
 /* The names of an error type in a message and in the reason of a cause. */
 typedef struct FieldErrorWords
@@ -74,53 +75,6 @@ rune_is_print(uint32_t rune)
 	return true;
 }
 
-size_t
-rune_decode(const char *bytes, size_t len, uint32_t *rune)
-{
-	const unsigned char *s = (const unsigned char *) bytes;
-	size_t		need;
-	uint32_t	value;
-	uint32_t	least;
-
-	if (s[0] < 0x80)
-	{
-		*rune = s[0];
-		return 1;
-	}
-	if (s[0] >= 0xC2 && s[0] <= 0xDF)
-	{
-		need = 2;
-		value = s[0] & 0x1F;
-		least = 0x80;
-	}
-	else if (s[0] >= 0xE0 && s[0] <= 0xEF)
-	{
-		need = 3;
-		value = s[0] & 0x0F;
-		least = 0x800;
-	}
-	else if (s[0] >= 0xF0 && s[0] <= 0xF4)
-	{
-		need = 4;
-		value = s[0] & 0x07;
-		least = 0x10000;
-	}
-	else
-		return 0;
-	if (need > len)
-		return 0;
-	for (size_t i = 1; i < need; i++)
-	{
-		if ((s[i] & 0xC0) != 0x80)
-			return 0;
-		value = (value << 6) | (s[i] & 0x3F);
-	}
-	if (value < least || value > 0x10FFFF || (value >= 0xD800 && value <= 0xDFFF))
-		return 0;
-	*rune = value;
-	return need;
-}
-
 static bool
 is_foreign_byte(uint32_t rune)
 {
@@ -137,7 +91,7 @@ foreign_bytes_encode(Arena *arena, const char *text)
 	for (size_t at = 0; at < len;)
 	{
 		uint32_t	rune;
-		size_t		width = rune_decode(text + at, len - at, &rune);
+		size_t		width = utf8_decode(text + at, len - at, &rune);
 		unsigned char c = (unsigned char) text[at];
 
 		if (width > 0)
@@ -161,7 +115,7 @@ foreign_bytes_replace(Arena *arena, const char *text)
 	for (size_t at = 0; at < len;)
 	{
 		uint32_t	rune = 0;
-		size_t		width = rune_decode(text + at, len - at, &rune);
+		size_t		width = utf8_decode(text + at, len - at, &rune);
 
 		if (width == 0)
 			width = 1;
@@ -202,7 +156,7 @@ quote_text(StrBuf *buf, const char *bytes, size_t len)
 			i++;
 			continue;
 		}
-		width = rune_decode(bytes + i, len - i, &rune);
+		width = utf8_decode(bytes + i, len - i, &rune);
 		if (width == 0 && len - i >= 2 && memcmp(bytes + i, JSON_NUL, 2) == 0)
 		{
 			strbuf_puts(buf, "\\x00");
@@ -292,9 +246,7 @@ field_path_string(Arena *arena, const FieldPath *path)
 	}
 	if (buf.len > FIELD_PATH_MAX)
 	{
-		buf.len = FIELD_PATH_MAX;
-		while (buf.len > 0 && ((unsigned char) buf.bytes[buf.len] & 0xC0) == 0x80)
-			buf.len--;
+		buf.len = utf8_cut(buf.bytes, buf.len, FIELD_PATH_MAX);
 		buf.bytes[buf.len] = '\0';
 	}
 	return strbuf_finish(&buf);

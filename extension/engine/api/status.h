@@ -150,9 +150,6 @@ extern const char *quoted(Arena *arena, const char *text);	/* the same for a C s
 /* Appends a double as Go's %v prints it: shortest digits, in exponent notation for exponents below -4 or from 6 on. */
 extern void go_float_text(StrBuf *buf, double value);
 
-/* The code point at the start of bytes (len > 0) and its width; 0 when the bytes are not valid UTF-8. */
-extern size_t rune_decode(const char *bytes, size_t len, uint32_t *rune);
-
 /* Whether Go considers the code point printable. */
 extern bool rune_is_print(uint32_t rune);
 

@@ -19,8 +19,10 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "engine/base/ascii.h"
 #include "engine/base/json_duplicate.h"
 #include "engine/base/json_scan.h"
+#include "engine/base/utf8.h"
 
 #define FIRST_ENTRIES 8
 
@@ -77,12 +79,6 @@ skip_space(const char *p, const char *end)
 	while (p < end && (*p == ' ' || *p == '\n' || *p == '\r' || *p == '\t'))
 		p++;
 	return p;
-}
-
-static inline bool
-is_digit(char c)
-{
-	return c >= '0' && c <= '9';
 }
 
 /* A byte in single quotes, as Go quotes the character whose code point is the byte. */
@@ -236,7 +232,7 @@ decode_string(Parser *parser, const char *p, const char *end, size_t bad_bytes, 
 		}
 		if (character < 0x20 || character == '"' || character == '\\' || character == 0x2028 || character == 0x2029)
 			*plain = false;
-		to = put_utf8(to, character);
+		to = utf8_put(to, character);
 	}
 	string->bytes = bytes;
 	string->len = (size_t) (to - bytes);
@@ -401,7 +397,7 @@ parse_number(Parser *parser, const char *p, JsonNode *node)
 
 	if (negative)
 		p++;
-	if (p >= end || !is_digit(*p))
+	if (p >= end || !ascii_is_digit(*p))
 		return unexpected_inside(parser, p, "in numeric literal");
 	if (*p == '0')
 	{
@@ -409,7 +405,7 @@ parse_number(Parser *parser, const char *p, JsonNode *node)
 	}
 	else
 	{
-		for (; p < end && is_digit(*p); p++, digit_count++)
+		for (; p < end && ascii_is_digit(*p); p++, digit_count++)
 			digits = digits * 10 + (uint64_t) (*p - '0');
 	}
 
@@ -418,9 +414,9 @@ parse_number(Parser *parser, const char *p, JsonNode *node)
 		const char *fraction = ++p;
 
 		integer = false;
-		if (p >= end || !is_digit(*p))
+		if (p >= end || !ascii_is_digit(*p))
 			return unexpected_inside(parser, p, "after decimal point in numeric literal");
-		for (; p < end && is_digit(*p); p++, digit_count++)
+		for (; p < end && ascii_is_digit(*p); p++, digit_count++)
 			digits = digits * 10 + (uint64_t) (*p - '0');
 		/* The exponent is used only when there are few digits. */
 		exponent = p - fraction > 100 ? -100 : -(int) (p - fraction);
@@ -437,9 +433,9 @@ parse_number(Parser *parser, const char *p, JsonNode *node)
 			minus = *p == '-';
 			p++;
 		}
-		if (p >= end || !is_digit(*p))
+		if (p >= end || !ascii_is_digit(*p))
 			return unexpected_inside(parser, p, "in exponent of numeric literal");
-		for (; p < end && is_digit(*p); p++)
+		for (; p < end && ascii_is_digit(*p); p++)
 		{
 			if (power < 1000)
 				power = power * 10 + (*p - '0');

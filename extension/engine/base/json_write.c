@@ -16,7 +16,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "engine/base/ascii.h"
 #include "engine/base/json_scan.h"
+#include "engine/base/utf8.h"
 
 /* The longest number: sign, "0.00000", 17 digits; or an int64. */
 #define NUMBER_BYTES 32
@@ -525,12 +527,6 @@ skip_literal(const char *p, const char *end)
 	return p < end ? p + 1 : end;
 }
 
-static inline bool
-is_space(char c)
-{
-	return c == ' ' || c == '\n' || c == '\r' || c == '\t';
-}
-
 void
 json_indent(StrBuf *buf, JsonText text, int depth)
 {
@@ -541,7 +537,7 @@ json_indent(StrBuf *buf, JsonText text, int depth)
 	{
 		const char *start = p;
 
-		if (is_space(*p))
+		if (ascii_is_space(*p))
 			continue;
 		arena_checkpoint_at((size_t) (p - text.bytes));
 		if (*p == '}' || *p == ']')

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "engine/base/ascii.h"
+#include "engine/base/utf8.h"
 
 #define CONTROLLERS "pod-policies.kyverno.io/autogen-controllers"
 #define ALL_CONTROLLERS "CronJob,DaemonSet,Deployment,Job,ReplicaSet,ReplicationController,StatefulSet"
@@ -271,13 +272,7 @@ add_made(Arena *arena, JsonNode *names, const char *prefix, JsonText name)
 	strbuf_init(&buf, arena);
 	strbuf_puts(&buf, prefix);
 	strbuf_append(&buf, name.bytes, name.len);
-	if (buf.len > RULE_NAME_MAX)
-	{
-		buf.len = RULE_NAME_MAX;
-		while (((unsigned char) buf.bytes[buf.len] & 0xC0) == 0x80)
-			buf.len--;
-	}
-	json_append(arena, names, json_new_string(arena, buf.bytes, buf.len));
+	json_append(arena, names, json_new_string(arena, buf.bytes, utf8_cut(buf.bytes, buf.len, RULE_NAME_MAX)));
 }
 
 JsonNode *

@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "engine/base/ascii.h"
-#include "engine/base/json_scan.h"
+#include "engine/base/utf8.h"
 #include "engine/schema/jsonpath.h"
 #include "engine/api/metadata.h"
 
@@ -114,13 +114,7 @@ scalar_text(Arena *arena, const JsonNode *node)
 static JsonText
 cut(JsonText text, size_t most)
 {
-	if (text.len > most)
-	{
-		text.len = most;
-		while (text.len > 0 && (text.bytes[text.len] & 0xc0) == 0x80)
-			text.len--;
-	}
-	return text;
+	return (JsonText) {text.bytes, utf8_cut(text.bytes, text.len, most)};
 }
 
 /* The first text of a source that is not empty; *word is the string in the document, before the map replaces it. */

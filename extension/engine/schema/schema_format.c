@@ -15,7 +15,7 @@
 #include "engine/schema/schema_format.h"
 
 #include "engine/base/ascii.h"
-#include "engine/base/json_scan.h"
+#include "engine/base/utf8.h"
 
 static bool is_bsonobjectid(JsonText text);
 static bool is_byte(JsonText text);
@@ -108,17 +108,11 @@ string_format(JsonText name)
 }
 
 static bool
-is_digit(char c)
-{
-	return c >= '0' && c <= '9';
-}
-
-static bool
 all_digits(const char *bytes, size_t len)
 {
 	for (size_t i = 0; i < len; i++)
 	{
-		if (!is_digit(bytes[i]))
+		if (!ascii_is_digit(bytes[i]))
 			return false;
 	}
 	return true;
@@ -154,7 +148,7 @@ is_byte(JsonText text)
 	{
 		char		c = text.bytes[i];
 
-		if (!is_digit(c) && !(c >= 'a' && c <= 'z') && !(c >= 'A' && c <= 'Z') && c != '+' && c != '/')
+		if (!ascii_is_digit(c) && !(c >= 'a' && c <= 'z') && !(c >= 'A' && c <= 'Z') && c != '+' && c != '/')
 			return false;
 	}
 	return true;
@@ -167,7 +161,7 @@ read_decimal(JsonText text, size_t *at, int *value)
 	size_t		start = *at;
 
 	*value = 0;
-	while (*at < text.len && is_digit(text.bytes[*at]))
+	while (*at < text.len && ascii_is_digit(text.bytes[*at]))
 	{
 		*value = *value * 10 + (text.bytes[*at] - '0');
 		if (*value >= 0xFFFFFF)
@@ -424,7 +418,7 @@ is_isbn10(JsonText text)
 
 	if (!strip_isbn(text, isbn, sizeof(isbn), &len) || len != 10 || !all_digits(isbn, 9))
 		return false;
-	if (!is_digit(isbn[9]) && isbn[9] != 'X')
+	if (!ascii_is_digit(isbn[9]) && isbn[9] != 'X')
 		return false;
 	for (int i = 0; i < 9; i++)
 		sum += (i + 1) * (isbn[i] - '0');
@@ -490,7 +484,7 @@ is_creditcard(JsonText text)
 
 	for (size_t i = 0; i < text.len; i++)
 	{
-		if (!is_digit(text.bytes[i]))
+		if (!ascii_is_digit(text.bytes[i]))
 			continue;
 		if (len == sizeof(digits))
 			return false;
@@ -618,14 +612,14 @@ is_datetime(JsonText text)
 	if (len - at != 1 && !(len - at == 6 && (s[at] == '+' || s[at] == '-')))
 	{
 		uint32_t	rune;
-		size_t		width = rune_decode(s + at, len - at, &rune);
+		size_t		width = utf8_decode(s + at, len - at, &rune);
 		size_t		digits;
 
 		if (width == 0 || rune == '\n')
 			return false;
 		at += width;
 		digits = at;
-		while (at < len && is_digit(s[at]))
+		while (at < len && ascii_is_digit(s[at]))
 			at++;
 		if (at == digits)
 			return false;
@@ -667,7 +661,7 @@ is_go_duration(JsonText text)
 		uint64_t	unit = 0;
 		size_t		start;
 
-		for (; at < text.len && is_digit(text.bytes[at]); at++, digits = true)
+		for (; at < text.len && ascii_is_digit(text.bytes[at]); at++, digits = true)
 		{
 			if (value > most / 10)
 				return false;
@@ -677,7 +671,7 @@ is_go_duration(JsonText text)
 		}
 		if (at < text.len && text.bytes[at] == '.')
 		{
-			for (at++; at < text.len && is_digit(text.bytes[at]); at++, digits = true)
+			for (at++; at < text.len && ascii_is_digit(text.bytes[at]); at++, digits = true)
 			{
 				scale /= 10;
 				fraction += scale * (text.bytes[at] - '0');
@@ -686,7 +680,7 @@ is_go_duration(JsonText text)
 		if (!digits)
 			return false;
 		start = at;
-		while (at < text.len && !is_digit(text.bytes[at]) && text.bytes[at] != '.')
+		while (at < text.len && !ascii_is_digit(text.bytes[at]) && text.bytes[at] != '.')
 			at++;
 		for (size_t i = 0; i < sizeof(units) / sizeof(units[0]) && unit == 0; i++)
 		{
@@ -741,12 +735,12 @@ is_duration(JsonText text)
 		uint64_t	value = 0;
 		bool		overflow = false;
 
-		if (!is_digit(text.bytes[at]))
+		if (!ascii_is_digit(text.bytes[at]))
 		{
 			at++;
 			continue;
 		}
-		for (; at < text.len && is_digit(text.bytes[at]); at++)
+		for (; at < text.len && ascii_is_digit(text.bytes[at]); at++)
 		{
 			overflow = overflow || value > INT64_MAX / 10;
 			value = overflow ? 0 : value * 10 + (uint64_t) (text.bytes[at] - '0');
@@ -785,7 +779,7 @@ read_name_label(JsonText text, size_t *at)
 	{
 		char		c = text.bytes[*at];
 
-		if (!is_digit(c) && !(c >= 'a' && c <= 'z') && c != '-')
+		if (!ascii_is_digit(c) && !(c >= 'a' && c <= 'z') && c != '-')
 			break;
 		(*at)++;
 	}

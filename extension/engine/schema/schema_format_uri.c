@@ -13,7 +13,6 @@
 #include "engine/schema/schema_format.h"
 
 #include "engine/base/ascii.h"
-#include "engine/base/json_scan.h"
 
 /* A scan needs no deep recursion: groups do not nest, and nested comments are only counted. */
 typedef struct AddressScan

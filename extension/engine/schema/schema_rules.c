@@ -9,6 +9,7 @@
  *
  *-------------------------------------------------------------------------
  */
+#include "engine/base/utf8.h"
 #include "engine/schema/schema.h"
 
 #include <string.h>
@@ -123,16 +124,13 @@ schema_rules_warning(Arena *arena, const JsonNode *rules)
 	for (size_t i = 0; i < count; i++)
 	{
 		JsonText	rule = rules->u.array.items[i]->u.string;
-		size_t		shown = rule.len < RULE_SHOWN ? rule.len : RULE_SHOWN;
+		size_t		shown = utf8_cut(rule.bytes, rule.len, RULE_SHOWN);
 
 		if (buf.len + shown > RULES_SHOWN)
 		{
 			strbuf_printf(&buf, " and %zu more", count - i);
 			break;
 		}
-		/* Do not cut within a character. */
-		while (shown < rule.len && shown > 0 && ((unsigned char) rule.bytes[shown] & 0xC0) == 0x80)
-			shown--;
 		strbuf_puts(&buf, i > 0 ? "; " : "");
 		strbuf_append(&buf, rule.bytes, shown);
 		strbuf_puts(&buf, shown < rule.len ? "..." : "");

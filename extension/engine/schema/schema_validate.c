@@ -15,6 +15,8 @@
  *
  *-------------------------------------------------------------------------
  */
+#include "engine/base/hash.h"
+#include "engine/base/utf8.h"
 #include "engine/schema/schema_private.h"
 
 #include <math.h>
@@ -165,20 +167,11 @@ add_too_many(Validation *validation, Verdict *verdict, const FieldPath *path, si
 static const char *
 print_double(Arena *arena, double value)
 {
-	char		digits[40];
-	int			precision;
-	int			exponent;
+	StrBuf		buf;
 
-	for (precision = 0; precision < 17; precision++)
-	{
-		snprintf(digits, sizeof(digits), "%.*e", precision, value);
-		if (strtod(digits, NULL) == value)
-			break;
-	}
-	exponent = (int) strtol(strchr(digits, 'e') + 1, NULL, 10);
-	if (exponent < -4 || exponent >= 6)
-		return arena_strdup(arena, digits);
-	return arena_printf(arena, "%.*f", precision > exponent ? precision - exponent : 0, value);
+	strbuf_init(&buf, arena);
+	go_float_text(&buf, value);
+	return strbuf_finish(&buf);
 }
 
 /* Whether upstream accepts a number as an integer: at most 2^53 - 1, and small rounding errors are allowed. */
@@ -258,17 +251,6 @@ is_pattern_matched(Validation *validation, const Regex *regex, JsonText text)
 	return regex_matches(regex, validation->scratch, text);
 }
 
-/* Counts code points; the text is valid UTF-8. */
-static int64_t
-count_characters(JsonText text)
-{
-	int64_t		count = 0;
-
-	for (size_t i = 0; i < text.len; i++)
-		count += (text.bytes[i] & 0xC0) != 0x80;
-	return count;
-}
-
 /* Checks lengths and pattern; only the first failure is reported. */
 static void
 check_string(Validation *validation, const Schema *schema, const JsonNode *node,
@@ -278,7 +260,7 @@ check_string(Validation *validation, const Schema *schema, const JsonNode *node,
 
 	if (schema->max_length.set || schema->min_length.set)
 	{
-		int64_t		length = count_characters(node->u.string);
+		int64_t		length = (int64_t) utf8_count(node->u.string.bytes, node->u.string.len);
 
 		if (schema->max_length.set && length > schema->max_length.value)
 		{
@@ -740,14 +722,6 @@ check_value(Validation *validation, const Schema *schema, const JsonNode *node,
 	verdict->matches++;
 }
 
-static uint64_t
-hash_string(uint64_t hash, const char *string)
-{
-	while (*string != '\0')
-		hash = (hash ^ (unsigned char) *string++) * UINT64_C(0x100000001b3);
-	return hash;
-}
-
 /* Drops equal errors, found twice under allOf or similar.  The list has at most FIELD_ERRORS_MAX errors. */
 static void
 drop_equal_errors(FieldErrorList *errors, size_t start)
@@ -761,9 +735,10 @@ drop_equal_errors(FieldErrorList *errors, size_t start)
 	for (size_t i = start; i < errors->count; i++)
 	{
 		const FieldError *error = &errors->errors[i];
-		uint64_t	hash = hash_string(hash_string(UINT64_C(0xcbf29ce484222325), error->field), error->message);
+		uint64_t	hash = hash_bytes(HASH_SEED, error->field, strlen(error->field));
 		size_t		k;
 
+		hash = hash_bytes(hash, error->message, strlen(error->message));
 		for (k = start; k < kept; k++)
 		{
 			const FieldError *other = &errors->errors[k];

@@ -18,6 +18,7 @@
 
 #include "engine/api/managed_fields.h"
 #include "engine/base/ascii.h"
+#include "engine/base/utf8.h"
 
 /* Limits of the warnings of one answer: number, total runes, and runes of each when the total is larger (WARN-01). */
 #define WARNINGS_MAX 1000
@@ -116,7 +117,7 @@ rune_prefix(JsonText text, size_t most, size_t *runes)
 	for (*runes = 0; at < text.len && *runes < most; (*runes)++)
 	{
 		uint32_t	rune;
-		size_t		width = rune_decode(text.bytes + at, text.len - at, &rune);
+		size_t		width = utf8_decode(text.bytes + at, text.len - at, &rune);
 
 		at += width > 0 ? width : 1;
 	}
@@ -280,7 +281,7 @@ owner_of_agent(Arena *arena, const char *agent)
 		const char *bytes = agent + at;
 		uint32_t	rune;
 
-		width = rune_decode(bytes, len - at, &rune);
+		width = utf8_decode(bytes, len - at, &rune);
 		if (width == 0 || !rune_is_print(rune))
 		{
 			/* Go reads a bad byte as U+FFFD, which is printable. */

@@ -10,6 +10,7 @@
  *
  *-------------------------------------------------------------------------
  */
+#include "engine/base/utf8.h"
 #include "engine/writes/write_private.h"
 
 /* Maximum bytes that a message shows of a document without a kind; upstream shows the whole document. */
@@ -58,7 +59,7 @@ append_shown(StrBuf *buf, const char *bytes, size_t len, size_t most)
 	{
 		uint32_t	rune;
 
-		width = rune_decode(bytes + at, shown - at, &rune);
+		width = utf8_decode(bytes + at, shown - at, &rune);
 		if (width > 0 && rune != 0)
 			strbuf_append(buf, bytes + at, width);
 		else if (width > 0)
