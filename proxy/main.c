@@ -56,7 +56,7 @@
 #include "http/server.h"
 #include "base/termination.h"
 #include "http/tls.h"
-#include "commands/command.h"
+#include "commands/commands.h"
 #include "db/pg.h"
 #include "db/pg_environment.h"
 #include "upkeep/upkeep.h"

@@ -15,7 +15,7 @@
 
 #include "base/allocate.h"
 #include "api/dialogue.h"
-#include "api/get.h"
+#include "api/reading.h"
 #include "api/reply.h"
 #include "decide/write.h"
 

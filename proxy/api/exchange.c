@@ -11,8 +11,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "api/api.h"
-#include "api/reply.h"
 #include "base/allocate.h"
 #include "base/metrics.h"
 
@@ -49,7 +47,7 @@ set_target(Exchange *exchange)
 }
 
 Exchange *
-exchange_open(HttpRequest *request)
+exchange_open(HttpRequest *request, void (*refuse) (Exchange *exchange, const char *why))
 {
 	Exchange   *exchange = allocate(sizeof(Exchange));
 	const char *error = NULL;
@@ -64,22 +62,13 @@ exchange_open(HttpRequest *request)
 	if (!route_parse(&exchange->arena, http_method(request), http_path(request), http_query(request), exchange->route,
 					 &error))
 	{
-		reply_status(exchange, 400, "BadRequest", error, NULL);
+		refuse(exchange, error);
 		return NULL;
 	}
 	access_attributes(&exchange->arena, exchange->route, &exchange->access);
 	set_target(exchange);
 	count_under_way(exchange);
 	return exchange;
-}
-
-void
-api_request(HttpRequest *request)
-{
-	Exchange   *exchange = exchange_open(request);
-
-	if (exchange != NULL)
-		exchange_again(exchange);
 }
 
 void
@@ -169,11 +158,12 @@ exchange_expired(void *state)
 	if (exchange->let_go != NULL)
 		exchange->let_go(exchange);
 	exchange_release(exchange);
-	reply_timeout(exchange);
+	exchange->late(exchange);
 }
 
 void
-exchange_set_deadline(Exchange *exchange, uint64_t milliseconds)
+exchange_set_deadline(Exchange *exchange, uint64_t milliseconds, void (*late) (Exchange *exchange))
 {
+	exchange->late = late;
 	loop_timer_start(&exchange->deadline, milliseconds, exchange_expired, exchange);
 }

@@ -61,18 +61,19 @@ struct Exchange
 	void	   *work;			/* state of the holder; NULL when nothing holds the exchange */
 	void		(*let_go) (Exchange *exchange);
 	void		(*expired) (Exchange *exchange);
+	void		(*late) (Exchange *exchange);
 };
 
 /*
- * Begins the exchange of a request, before the first stage.  NULL when the path or the query is bad; then the request
- * has been answered.
+ * Begins the exchange of a request, before the first stage.  NULL when the path or the query is bad; then refuse() has
+ * answered the request.
  */
-extern Exchange *exchange_open(HttpRequest *request);
+extern Exchange *exchange_open(HttpRequest *request, void (*refuse) (Exchange *exchange, const char *why));
 
 /*
  * Records that a queue or a list holds the exchange.  let_go() is called when the request ends: it must remove every
- * pointer to the exchange.  expired() is called when the deadline passes; when it is NULL, let_go() is called and the
- * answer is 504.
+ * pointer to the exchange.  expired() is called when the deadline passes; when it is NULL, let_go() is called and then
+ * late(), which exchange_set_deadline() was given.
  */
 extern void exchange_hold(Exchange *exchange, void *work, void (*let_go) (Exchange *exchange),
 						  void (*expired) (Exchange *exchange));
@@ -102,8 +103,8 @@ extern void exchange_note_database(Exchange *exchange);
 /* Cancels the job in progress, if there is one. */
 extern void exchange_cancel_job(Exchange *exchange);
 
-/* Sets the deadline of the answer to so many milliseconds from now. */
-extern void exchange_set_deadline(Exchange *exchange, uint64_t milliseconds);
+/* Sets the deadline of the answer to so many milliseconds from now.  late() answers when it has passed. */
+extern void exchange_set_deadline(Exchange *exchange, uint64_t milliseconds, void (*late) (Exchange *exchange));
 
 /* Returns the milliseconds until the deadline, at least 1. */
 extern uint64_t exchange_time_left(const Exchange *exchange);

@@ -367,7 +367,7 @@ let_go(Exchange *exchange)
 void
 forward_request(HttpRequest *request)
 {
-	Exchange   *exchange = exchange_open(request);
+	Exchange   *exchange = exchange_open(request, reply_bad_request);
 	Forward    *forward;
 
 	if (exchange == NULL)
@@ -378,7 +378,7 @@ forward_request(HttpRequest *request)
 		reply_plain(exchange, 503, "The server is shutting down, please try again later.\n", 5);
 		return;
 	}
-	exchange_set_deadline(exchange, (uint64_t) config.request_timeout * 1000);
+	exchange_set_deadline(exchange, (uint64_t) config.request_timeout * 1000, reply_timeout);
 	forward = arena_alloc0(&exchange->arena, sizeof(Forward));
 	if (!read_head(exchange, forward))
 		return;

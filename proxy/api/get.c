@@ -11,50 +11,10 @@
 
 #include <time.h>
 
-#include "api/list_items.h"
+#include "api/reading.h"
 #include "api/reply.h"
 
 #define COLUMN_VERSION 5		/* first of the columns version, metadata, document of api_read_object() */
-
-static const PgError read_costly = {"54000", "an object takes more memory or work than its size allows", NULL};
-
-const PgError *
-read_fault(ReadOutcome outcome)
-{
-	return outcome == READ_COSTLY ? &read_costly : &piece_unknown;
-}
-
-void
-pg_add_optional(PgCall *call, const char *text)
-{
-	if (text != NULL && text[0] != '\0')
-		pg_add_text(call, text);
-	else
-		pg_add_null(call);
-}
-
-void
-pg_add_type(PgCall *call, const RegistryType *type)
-{
-	pg_add_text(call, type->group);
-	pg_add_text(call, type->version);
-	pg_add_text(call, type->resource);
-}
-
-bool
-get_plan(Exchange *exchange, ReadPlan *plan)
-{
-	Reply		reply = {.content_type = "application/json"};
-
-	if (read_plan(&exchange->arena, exchange->type->served->definition, exchange->request, plan))
-		return true;
-	reply.code = plan->code;
-	reply.body = (JsonText) {plan->status.bytes, plan->status.len};
-	reply_send(exchange, &reply, NULL);
-	return false;
-}
-
-/* ---------- the answer ---------- */
 
 /* Renders the object as the answer; *body is in the arena of the exchange. */
 static ReadOutcome

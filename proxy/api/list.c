@@ -9,7 +9,7 @@
  * whole one.
  *
  * An export may take long: each of its pieces has the time of a request.
- * http.c cuts clients that do not read.
+ * http_server.c cuts clients that do not read.
  *
  * The pieces of a deletecollection are steps without a body.  The answer of
  * the deletecollection is the answer of the last step, or of the first step
@@ -22,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/get.h"
+#include "api/reading.h"
 #include "base/allocate.h"
 #include "base/log.h"
 #include "api/list_items.h"
@@ -449,7 +449,7 @@ list_arrived(void *state)
 		PgResult   *result = list->pieces.ready;
 		const PgError *error;
 
-		/* http.c counts the bytes of the answer; this counts the result, which also holds the body. */
+		/* http_server.c counts the bytes of the answer; this counts the result, which also holds the body. */
 		list->pieces.taken = pg_result_bytes(result);
 		list->pieces.ready = NULL;
 		reply.body = piece_bytes(result, &exchange->arena, query_form(list->pieces.query), &error);

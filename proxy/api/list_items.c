@@ -17,7 +17,7 @@
 #include <time.h>
 
 #include "engine/answers/render.h"
-#include "api/get.h"
+#include "api/reading.h"
 #include "codec/packed.h"
 
 #define COLUMN_BODY 4
@@ -29,8 +29,6 @@
 #define COLUMN_DOCUMENT 9
 #define COLUMN_REMAINING 10
 #define COLUMNS 10
-
-const PgError piece_unknown = {"XX000", "a piece of the list has another form than this proxy expects", NULL};
 
 #define ENVELOPE_WORDS 4
 #define ENVELOPE_BYTES 128		/* limit of the bytes that an item has beside its texts: member names, version,

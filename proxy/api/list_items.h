@@ -33,9 +33,6 @@ typedef struct ListForm
  */
 extern JsonText piece_bytes(const PgResult *piece, Arena *arena, ListForm *form, const PgError **error);
 
-/* The error of a piece whose form this proxy does not know. */
-extern const PgError piece_unknown;
-
 /* Returns how many bytes of memory the piece takes after piece_bytes(). */
 extern size_t piece_room(const PgResult *piece, const ListForm *form);
 

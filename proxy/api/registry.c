@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * registry.c
- *	  The served types, and the discovery and OpenAPI documents.
+ *	  The readings of the registry: served types, with their documents.
  *
  * A reading is made by two calls.  It gets the generation that was known
  * before the calls, so that a change during the calls leads to another
@@ -10,60 +10,24 @@
  * A watch keeps the types of its reading, for its metrics.  Only answers keep
  * the documents, which are large.
  *
- * Reference: k8s-conformance DISC-01 to DISC-18, OAPI-01 to OAPI-20, NEG-01.
- *
  *-------------------------------------------------------------------------
  */
 #include "api/registry.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "api/exchange.h"
+#include "api/document_set.h"
 #include "base/allocate.h"
 #include "base/config.h"
 #include "base/log.h"
-#include "api/reply.h"
-#include "decide/documents.h"
-#include "engine/api/accept.h"
+#include "db/pg.h"
+#include "http/route.h"
 
 #define READ_TIMEOUT_MS 30000
 #define ASK_TIMEOUT_MS 5000		/* time limit of the question for the generation; then the last reading is used */
-#define YEAR_SECONDS (365 * 24 * 3600)
-#define YAML_TYPE "application/yaml"
 #define COLUMN_DEFINITION 8		/* of api_registry(): id of the definition, the definition, id of the type */
 #define COLUMN_MAPPING 11		/* id of the mapping, the mapping, whether to fill in summaries, id of the cluster */
-
-/* The forms of a document. */
-typedef enum DocumentForm
-{
-	FORM_COMPACT,				/* as it was read */
-	FORM_INDENTED,
-	FORM_YAML,
-	FORMS
-} DocumentForm;
-
-typedef struct Document
-{
-	const char *path;
-	const char *content_type;
-	const char *etag;
-	bool		discovery;		/* also offered as YAML and indented */
-	size_t		row;			/* sorts documents of one path by their rows */
-	JsonText	forms[FORMS];	/* the forms after the first are made on first use, in the arena */
-	JsonText	compressed[FORMS];
-} Document;
-
-/* The documents of one reading. */
-typedef struct Documents
-{
-	unsigned	references;
-	Arena		arena;
-	Document   *entries;		/* by path, then row */
-	size_t		count;
-	PgResult   *rows;			/* has the bodies; NULL: the arena has them */
-} Documents;
 
 struct Registry
 {
@@ -72,14 +36,6 @@ struct Registry
 	RegistryType *types;
 	size_t		type_count;
 };
-
-/* A request that waits until the database has told the generation; in the arena of its exchange. */
-typedef struct Waiting
-{
-	Exchange   *exchange;
-	struct Waiting **link;		/* the pointer to this entry */
-	struct Waiting *next;
-} Waiting;
 
 static Registry *current;
 static Documents *current_documents;
@@ -92,16 +48,14 @@ static PgVariant reading_variant;
 static bool without_documents;
 static void (*run_first_read) (void);
 
-static Waiting *waiting;		/* requests that wait for the answer to the question in flight */
-static Waiting *arriving;		/* requests that arrived after that question was sent; they need the next one */
+static RegistryWaiting *waiting;	/* those who wait for the answer to the question in flight */
+static RegistryWaiting *arriving;	/* those who came after that question was sent; they need the next one */
 static bool asking;
 static bool awaiting_reading;	/* the answer was a newer generation, which is being read */
 static int64_t asked_generation;	/* the generation in the answer */
 
 static void read_types_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error);
 static void read_documents_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error);
-static Documents *documents_new(PgResult *rows, size_t count);
-static Documents *documents_made(void);
 static void reading_done(Documents *documents);
 static void question_reading_ended(void);
 
@@ -135,18 +89,6 @@ reading_failed(const char *what)
 	registry_release(reading);
 	reading = NULL;
 	question_reading_ended();
-}
-
-static void
-documents_release(void *state)
-{
-	Documents  *documents = state;
-
-	if (documents == NULL || --documents->references > 0)
-		return;
-	pg_result_free(documents->rows);
-	arena_free(&documents->arena);
-	free(documents);
 }
 
 /* Returns a copy of a text column, in the arena. */
@@ -186,6 +128,22 @@ read_served(Arena *arena, const PgResult *result, size_t row, const RegistryType
 	return NULL;
 }
 
+/* Makes the documents of the types that were read (variant sql). */
+static Documents *
+make_documents(void)
+{
+	const Definition **definitions = allocate((reading->type_count + 1) * sizeof(Definition *));
+	Documents  *documents;
+	size_t		count = 0;
+
+	for (size_t i = 0; i < reading->type_count; i++)
+		if (reading->types[i].served != NULL)
+			definitions[count++] = reading->types[i].served->definition;
+	documents = documents_of(definitions, count);
+	free(definitions);
+	return documents;
+}
+
 static void
 read_types_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 {
@@ -215,19 +173,9 @@ read_types_done(void *state, PgOutcome outcome, PgResult *result, const PgError 
 	if (without_documents)
 		reading_done(documents_new(NULL, 0));
 	else if (reading_variant == PG_VARIANT_SQL)
-		reading_done(documents_made());
+		reading_done(make_documents());
 	else
 		pg_send(pg_call_new(PG_DOCUMENTS), true, READ_TIMEOUT_MS, read_documents_done, NULL);
-}
-
-static int
-compare_documents(const void *left, const void *right)
-{
-	const Document *a = left;
-	const Document *b = right;
-	int			order = strcmp(a->path, b->path);
-
-	return order != 0 ? order : (a->row > b->row) - (a->row < b->row);
 }
 
 /* Logs at the start which types are served and from which database. */
@@ -249,68 +197,11 @@ announce(void)
 			 reading->type_count > 0 ? groups.bytes : "no group", source);
 }
 
-static Documents *
-documents_new(PgResult *rows, size_t count)
-{
-	Documents  *documents = allocate(sizeof(Documents));
-
-	documents->references = 1;
-	arena_init(&documents->arena);
-	documents->rows = rows;
-	documents->count = count;
-	documents->entries = arena_alloc0(&documents->arena, (count + 1) * sizeof(Document));
-	return documents;
-}
-
-/* Fills in the members of a document that follow from its path, type, hash and body. */
-static void
-document_complete(Documents *documents, size_t row)
-{
-	Document   *document = &documents->entries[row];
-
-	document->discovery = strncmp(document->path, "/api", 4) == 0;
-	document->row = row;
-
-	/* The header needs quotes; the stored value may lack them. */
-	if (document->etag[0] != '\0' && document->etag[0] != '"')
-		document->etag = arena_printf(&documents->arena, "\"%s\"", document->etag);
-}
-
-/* Makes the documents of the types that were read (variant sql). */
-static Documents *
-documents_made(void)
-{
-	const Definition **definitions = allocate((reading->type_count + 1) * sizeof(Definition *));
-	Documents  *documents = documents_new(NULL, 0);
-	ServedDocument *made;
-	size_t		count = 0;
-
-	for (size_t i = 0; i < reading->type_count; i++)
-		if (reading->types[i].served != NULL)
-			definitions[count++] = reading->types[i].served->definition;
-	made = documents_make(&documents->arena, definitions, count, &documents->count);
-	free(definitions);
-	documents->entries = arena_alloc0(&documents->arena, (documents->count + 1) * sizeof(Document));
-	for (size_t row = 0; row < documents->count; row++)
-	{
-		Document   *document = &documents->entries[row];
-
-		document->path = made[row].path;
-		document->content_type = made[row].content_type;
-		document->etag = made[row].hash;
-		document->forms[FORM_COMPACT] = (JsonText) {made[row].body, made[row].len};
-		document_complete(documents, row);
-	}
-	return documents;
-}
-
 /* The reading is complete and replaces the last one. */
 static void
 reading_done(Documents *documents)
 {
 	bool		first = current == NULL;
-
-	qsort(documents->entries, documents->count, sizeof(Document), compare_documents);
 
 	if (first)
 		announce();
@@ -333,25 +224,10 @@ reading_done(Documents *documents)
 static void
 read_documents_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 {
-	Documents  *documents;
-
-	if (outcome != PG_OK)
-	{
+	if (outcome == PG_OK)
+		reading_done(documents_read(result));
+	else
 		reading_failed(error != NULL ? error->message : "no answer");
-		return;
-	}
-	documents = documents_new(result, pg_rows(result));
-	for (size_t row = 0; row < documents->count; row++)
-	{
-		Document   *document = &documents->entries[row];
-
-		document->path = keep(&documents->arena, result, row, 0);
-		document->content_type = keep(&documents->arena, result, row, 1);
-		document->etag = keep(&documents->arena, result, row, 2);
-		document->forms[FORM_COMPACT] = pg_text(result, row, 3);
-		document_complete(documents, row);
-	}
-	reading_done(documents);
 }
 
 void
@@ -434,27 +310,10 @@ registry_served(const Registry *registry, int lane, JsonText version)
 	return NULL;
 }
 
-/* Returns the documents of a path, the default one first; NULL when the path has none. */
-static Document *
-find_documents(const char *path, size_t *count)
+Documents *
+registry_documents(void)
 {
-	Document   *entries = current_documents->entries;
-	size_t		low = 0;
-	size_t		high = current_documents->count;
-
-	*count = 0;
-	while (low < high)
-	{
-		size_t		middle = (low + high) / 2;
-
-		if (strcmp(entries[middle].path, path) < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	while (low + *count < current_documents->count && strcmp(entries[low + *count].path, path) == 0)
-		(*count)++;
-	return *count > 0 ? &entries[low] : NULL;
+	return current_documents;
 }
 
 bool
@@ -467,22 +326,19 @@ registry_serves(const Route *route)
 		return true;
 	if (route->resource)
 		return registry_find(current, route->group, route->version, route->resource_name, &version_known) != NULL;
-	return find_documents(route->path, &count) != NULL;
+	return documents_find(current_documents, route->path, &count) != NULL;
 }
 
 /* ---------- asking for a newer generation ---------- */
 
 static void question_ask(void);
 
-static void
-waiting_end(Exchange *exchange)
+void
+registry_stop_waiting(RegistryWaiting *ended)
 {
-	Waiting    *ended = exchange->work;
-
 	*ended->link = ended->next;
 	if (ended->next != NULL)
 		ended->next->link = ended->link;
-	exchange_release(exchange);
 }
 
 static void
@@ -491,10 +347,10 @@ question_done(void)
 	asking = awaiting_reading = false;
 	while (waiting != NULL)
 	{
-		Exchange   *exchange = waiting->exchange;
+		RegistryWaiting *first = waiting;
 
-		waiting_end(exchange);
-		exchange_next(exchange);
+		registry_stop_waiting(first);
+		first->answered(first->state);
 	}
 	if (arriving == NULL)
 		return;
@@ -541,282 +397,15 @@ question_ask(void)
 }
 
 void
-registry_refresh(Exchange *exchange)
+registry_ask(RegistryWaiting *newcomer)
 {
-	Waiting    *newcomer = arena_alloc0(&exchange->arena, sizeof(Waiting));
-	Waiting   **list = asking ? &arriving : &waiting;
+	RegistryWaiting **list = asking ? &arriving : &waiting;
 
-	newcomer->exchange = exchange;
 	newcomer->link = list;
 	newcomer->next = *list;
 	if (*list != NULL)
 		(*list)->link = &newcomer->next;
 	*list = newcomer;
-	exchange_hold(exchange, newcomer, waiting_end, NULL);
 	if (!asking)
 		question_ask();
-}
-
-/* ---------- negotiation ---------- */
-
-/* A media type with the parameters by which the documents differ; an absent parameter is empty. */
-typedef struct MediaClause
-{
-	JsonText	type;			/* without parameters */
-	JsonText	g;
-	JsonText	v;
-	JsonText	as;
-	double		quality;
-} MediaClause;
-
-static JsonText
-unquoted(JsonText text)
-{
-	text = accept_trim(text);
-	if (text.len >= 2 && text.bytes[0] == '"' && text.bytes[text.len - 1] == '"')
-		return (JsonText) {text.bytes + 1, text.len - 2};
-	return text;
-}
-
-/* Reads the next clause of an Accept header, or a single media type; false at the end. */
-static bool
-take_media_clause(JsonText *rest, MediaClause *media)
-{
-	AcceptClause clause;
-	JsonText	name;
-	JsonText	value;
-
-	if (!accept_clause(rest, &clause))
-		return false;
-	*media = (MediaClause) {.type = clause.range, .quality = clause.quality};
-	while (accept_parameter(&clause.parameters, &name, &value))
-	{
-		if (json_text_is(name, "g"))
-			media->g = unquoted(value);
-		else if (json_text_is(name, "v"))
-			media->v = unquoted(value);
-		else if (json_text_is(name, "as"))
-			media->as = unquoted(value);
-	}
-	return true;
-}
-
-/*
- * Media types are compared without regard to case; the two spellings of the OpenAPI protobuf types (@ and .) are the
- * same.
- */
-static bool
-same_type(JsonText a, JsonText b)
-{
-	if (a.len != b.len)
-		return false;
-	for (size_t i = 0; i < a.len; i++)
-	{
-		char		x = a.bytes[i] == '@' ? '.' : a.bytes[i];
-		char		y = b.bytes[i] == '@' ? '.' : b.bytes[i];
-
-		if (x >= 'A' && x <= 'Z')
-			x = (char) (x + 32);
-		if (y >= 'A' && y <= 'Z')
-			y = (char) (y + 32);
-		if (x != y)
-			return false;
-	}
-	return true;
-}
-
-/* Whether a document fits a clause; sets *yaml when the clause asks for YAML. */
-static bool
-clause_accepts(const MediaClause *clause, const Document *document, bool is_default, bool *yaml)
-{
-	JsonText	content_type = {document->content_type, strlen(document->content_type)};
-	MediaClause offered = {.quality = 0};
-
-	*yaml = false;
-	if (!take_media_clause(&content_type, &offered))
-		return false;
-	if (json_text_is(clause->type, "*/*") || json_text_is(clause->type, "application/*"))
-		return is_default && clause->as.len == 0;
-	if (!same_type(clause->g, offered.g) || !same_type(clause->v, offered.v) || !same_type(clause->as, offered.as))
-		return false;
-	*yaml = document->discovery && same_type(clause->type, (JsonText) {YAML_TYPE, strlen(YAML_TYPE)});
-	return *yaml || same_type(clause->type, offered.type);
-}
-
-/* Returns the document of a path that fits an Accept header best; *yaml: to be sent as YAML.  NULL when none fits. */
-static Document *
-fitting_document(Document *documents, size_t count, const char *accept, bool *yaml)
-{
-	JsonText	rest = {accept, accept != NULL ? strlen(accept) : 0};
-	MediaClause clause;
-	Document   *best = NULL;
-	double		best_quality = 0;
-	size_t		clauses = 0;
-
-	*yaml = false;
-	if (accept_trim(rest).len == 0)
-		return documents;
-	for (; clauses < ACCEPT_CLAUSES_MAX && take_media_clause(&rest, &clause); clauses++)
-	{
-		/* Among equal qualities the first clause wins. */
-		for (size_t i = 0; i < count && clause.quality > best_quality; i++)
-		{
-			bool		as_yaml;
-
-			if (!clause_accepts(&clause, &documents[i], i == 0, &as_yaml))
-				continue;
-			best = &documents[i];
-			*yaml = as_yaml;
-			best_quality = clause.quality;
-		}
-	}
-	return best;
-}
-
-/* Whether the value of If-None-Match, a list of entity tags or *, matches the tag. */
-static bool
-etag_matches(const char *header, const char *etag)
-{
-	JsonText	rest = {header, header != NULL ? strlen(header) : 0};
-	JsonText	wanted = unquoted((JsonText) {etag, strlen(etag)});
-
-	while (rest.bytes != NULL)
-	{
-		JsonText	tag = unquoted(accept_cut(rest, ',', &rest));
-
-		if (tag.len > 2 && memcmp(tag.bytes, "W/", 2) == 0)
-			tag = unquoted((JsonText) {tag.bytes + 2, tag.len - 2});
-		if (json_text_is(tag, "*") || json_text_compare(tag, wanted) == 0)
-			return true;
-	}
-	return false;
-}
-
-/* ---------- answers ---------- */
-
-void
-registry_answer_unknown(Exchange *exchange)
-{
-	StatusDetails details = {.retry_after_seconds = 5};
-
-	reply_status(exchange, 503, "ServiceUnavailable",
-				 "the request has been made before all known HTTP paths have been installed, please try again",
-				 &details);
-}
-
-/* Whether the query has a hash, from an entry of the index, that the document still has (OAPI-02). */
-static bool
-hash_matches(const Exchange *exchange, const Document *document)
-{
-	const JsonText *hash = route_parameter(exchange->route, "hash");
-
-	return hash != NULL && hash->len > 0 && strncmp(document->path, "/openapi/v3/", 12) == 0 &&
-		json_text_compare(*hash, unquoted((JsonText) {document->etag, strlen(document->etag)})) == 0;
-}
-
-/* Returns the body in the requested form, which is made once. */
-static JsonText
-document_form(Document *document, DocumentForm form, bool gzip)
-{
-	Arena	   *arena = &current_documents->arena;
-	JsonText   *plain = &document->forms[form];
-	JsonText   *compressed = &document->compressed[form];
-
-	if (plain->bytes == NULL && form == FORM_YAML)
-		*plain = encode_yaml(arena, document->forms[FORM_COMPACT]);
-	else if (plain->bytes == NULL)
-		*plain = reply_indented(arena, document->forms[FORM_COMPACT]);
-	if (gzip && compressed->bytes == NULL)
-		*compressed = encode_gzip(arena, *plain);
-	return gzip ? *compressed : *plain;
-}
-
-static void
-send_document(Exchange *exchange, Document *document, bool yaml)
-{
-	HttpHeader	headers[7] = {{"content-type", document->content_type}, {"vary", "Accept"}};
-	size_t		count = 2;
-	DocumentForm form;
-	bool		gzip = document->forms[FORM_COMPACT].len >= GZIP_FROM &&
-	encoding_accepts_gzip(http_header(exchange->http, "accept-encoding"));
-	JsonText	body;
-
-	/* The YAML type with the parameters of the JSON type. */
-	if (yaml)
-		headers[0].value = arena_printf(&exchange->arena, YAML_TYPE "%s",
-										document->content_type + strcspn(document->content_type, ";"));
-
-	if (document->etag[0] != '\0')
-		headers[count++] = (HttpHeader) {"etag", document->etag};
-	if (hash_matches(exchange, document))
-	{
-		time_t		then = time(NULL) + YEAR_SECONDS;
-		struct tm	tm;
-		char	   *expires = arena_alloc(&exchange->arena, 64);
-
-		strftime(expires, 64, "%a, %d %b %Y %H:%M:%S GMT", gmtime_r(&then, &tm));
-		headers[count++] = (HttpHeader) {"cache-control", "public, immutable"};
-		headers[count++] = (HttpHeader) {"expires", expires};
-	}
-	else if (strstr(document->content_type, "as=APIGroupDiscoveryList") != NULL)
-		headers[count++] = (HttpHeader) {"cache-control", "public"};
-
-	loop_timer_stop(&exchange->deadline);
-	if (document->etag[0] != '\0' && etag_matches(http_header(exchange->http, "if-none-match"), document->etag))
-	{
-		exchange->code = 304;
-		http_reply(exchange->http, 304, headers + 1, count - 1, "", 0);
-		return;
-	}
-	if (gzip)
-	{
-		headers[1].value = "Accept, Accept-Encoding";
-		headers[count++] = (HttpHeader) {"content-encoding", "gzip"};
-	}
-	exchange->code = 200;
-	form = yaml ? FORM_YAML : document->discovery && reply_is_pretty(exchange, 200) ? FORM_INDENTED : FORM_COMPACT;
-	body = document_form(document, form, gzip);
-	current_documents->references++;
-	http_reply_borrowed(exchange->http, 200, headers, count, body.bytes, body.len, documents_release,
-						current_documents);
-}
-
-void
-registry_answer(Exchange *exchange)
-{
-	Document   *documents;
-	Document   *document;
-	size_t		count;
-	bool		yaml;
-
-	if (current == NULL)
-	{
-		registry_answer_unknown(exchange);
-		return;
-	}
-	documents = find_documents(exchange->route->path, &count);
-	if (documents == NULL)
-	{
-		reply_plain(exchange, 404, "404 page not found\n", 0);
-		return;
-	}
-	if (strcmp(exchange->route->method, "GET") != 0 && strcmp(exchange->route->method, "HEAD") != 0)
-	{
-		reply_method_not_allowed(exchange, NULL);
-		return;
-	}
-	document = fitting_document(documents, count, http_header(exchange->http, "accept"), &yaml);
-	if (document == NULL)
-	{
-		StrBuf		message;
-
-		strbuf_init(&message, &exchange->arena);
-		strbuf_puts(&message, "only the following media types are accepted: ");
-		for (size_t i = 0; i < count; i++)
-			strbuf_printf(&message, "%s%s", i > 0 ? ", " : "", documents[i].content_type);
-		strbuf_puts(&message, documents->discovery ? ", " YAML_TYPE : "");
-		reply_status(exchange, 406, "NotAcceptable", message.bytes, NULL);
-		return;
-	}
-	send_document(exchange, document, yaml);
 }

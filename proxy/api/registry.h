@@ -34,7 +34,16 @@ typedef struct RegistryType
 	const Served *served;		/* NULL in the variant in C, and for a type whose definition is damaged */
 } RegistryType;
 
-struct Exchange;
+/* One who waits for the answer to registry_ask(). */
+typedef struct RegistryWaiting
+{
+	void		(*answered) (void *state);	/* may free this entry */
+	void	   *state;
+	struct RegistryWaiting **link;	/* the registry's: the pointer to this entry */
+	struct RegistryWaiting *next;	/* the registry's */
+} RegistryWaiting;
+
+struct Documents;
 struct Route;
 
 /* Call with the generation that api_poll returned: starts a reading when the last reading has another generation. */
@@ -64,10 +73,11 @@ extern bool registry_serves(const struct Route *route);
 extern void registry_distrust(void);
 
 /*
- * Calls exchange_next() when there is a reading at least as new as this call, or when the database gives none; never
- * before this function returns.  Until then the registry holds the exchange.
+ * Calls answered() when there is a reading at least as new as this call, or when the database gives none; never before
+ * this function returns.  The entry must stay where it is until then, or until registry_stop_waiting().
  */
-extern void registry_refresh(struct Exchange *exchange);
+extern void registry_ask(RegistryWaiting *newcomer);
+extern void registry_stop_waiting(RegistryWaiting *ended);
 
 /* Returns all types of a reading, an array of *count elements. */
 extern const RegistryType *registry_types(const Registry *registry, size_t *count);
@@ -82,10 +92,7 @@ extern const Served *registry_served(const Registry *registry, int lane, JsonTex
 /* Call before the first reading in a process that needs no documents: they are not read. */
 extern void registry_without_documents(void);
 
-/* Answers a GET or HEAD of a document: 200, 304, 404 or 406, or 503 before the first reading. */
-extern void registry_answer(struct Exchange *exchange);
-
-/* Answers 503, as every request before the first reading is answered (DISC-15). */
-extern void registry_answer_unknown(struct Exchange *exchange);
+/* Returns the documents of the last reading; NULL before the first. */
+extern struct Documents *registry_documents(void);
 
 #endif							/* REGISTRY_H */

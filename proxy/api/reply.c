@@ -502,6 +502,12 @@ reply_plain(Exchange *exchange, int code, const char *text, int retry_after)
 }
 
 void
+reply_bad_request(Exchange *exchange, const char *why)
+{
+	reply_status(exchange, 400, "BadRequest", why, NULL);
+}
+
+void
 reply_too_many_requests(Exchange *exchange)
 {
 	StatusDetails details = {.retry_after_seconds = 1};

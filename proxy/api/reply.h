@@ -71,7 +71,8 @@ extern JsonText reply_failure(Arena *arena, const PgError *error);
 /* Whether the failure of a batch is not due to one of its writes: then sending them one by one would not help. */
 extern bool reply_is_transient(PgOutcome outcome, const PgError *error);
 
-/* Answer 429; answer 504; answer with a plain text and Retry-After in seconds (0: none). */
+/* Answer 400 with a message; answer 429; answer 504; answer with a plain text and Retry-After in seconds (0: none). */
+extern void reply_bad_request(Exchange *exchange, const char *why);
 extern void reply_too_many_requests(Exchange *exchange);
 extern void reply_timeout(Exchange *exchange);
 extern void reply_plain(Exchange *exchange, int code, const char *text, int retry_after);

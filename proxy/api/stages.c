@@ -24,6 +24,7 @@
 #include "api/health.h"
 #include "api/list.h"
 #include "api/namespaces.h"
+#include "api/registry_answer.h"
 #include "api/reply.h"
 #include "api/result_metrics.h"
 #include "api/watch.h"
@@ -64,6 +65,15 @@ static const Stage stages[] = {
 	{know_namespace},			/* waits for kube-apiserver when the namespace is unknown */
 	{perform},					/* waits for the database; batch.c may look up the namespace and repeat this stage */
 };
+
+void
+api_request(HttpRequest *request)
+{
+	Exchange   *exchange = exchange_open(request, reply_bad_request);
+
+	if (exchange != NULL)
+		exchange_again(exchange);
+}
 
 void
 exchange_again(Exchange *exchange)
@@ -280,10 +290,10 @@ start_clock(Exchange *exchange)
 	if (strcmp(exchange->route->verb, "watch") != 0 &&
 		!route_timeout(&exchange->arena, exchange->route, &timeout, &error))
 	{
-		reply_status(exchange, 400, "BadRequest", error, NULL);
+		reply_bad_request(exchange, error);
 		return;
 	}
-	exchange_set_deadline(exchange, timeout == 0 || timeout > most ? most : timeout);
+	exchange_set_deadline(exchange, timeout == 0 || timeout > most ? most : timeout, reply_timeout);
 	exchange_next(exchange);
 }
 

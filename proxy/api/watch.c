@@ -33,7 +33,6 @@
 #include "base/metrics.h"
 #include "api/reply.h"
 #include "api/watch_start.h"
-#include "api/api.h"
 
 #define TICK_MS 1000
 #define RETRY_MS 1000

@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-#include "api/get.h"
+#include "api/reading.h"
 #include "engine/answers/render.h"
 
 /* Columns of api_watch(); api_read_watch() has the first three. */

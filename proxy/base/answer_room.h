@@ -10,8 +10,8 @@
  * either limit, so that gets proceed while lists wait.  When a limit counts no
  * answer, the next one fits, however large it is.
  *
- * A request without room waits: calls in the queue of their pool (pg.c),
- * watches before their next event.  Meanwhile http.c closes the connections of
+ * A request without room waits: calls in the queue of their pool (pg_pool.c),
+ * watches before their next event.  Meanwhile http_server.c closes the connections of
  * clients that take nothing.
  *
  *-------------------------------------------------------------------------

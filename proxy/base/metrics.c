@@ -3,7 +3,7 @@
  * metrics.c
  *	  Counters, gauges and histograms in memory shared by all processes of the proxy.
  *
- * metrics_block.h describes how they are shared; metrics_text.c writes them as
+ * metrics_private.h describes how they are shared; metrics_text.c writes them as
  * text.
  *
  * The number of series is bounded: a series that does not fit into its table
@@ -11,7 +11,7 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "base/metrics_block.h"
+#include "base/metrics_private.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/config.h"
-#include "base/metrics_block.h"
+#include "base/metrics_private.h"
 
 /* Nanoseconds.  Older values of a webhook target or of upkeep are not shown: they may have changed. */
 #define KNOWN_AGE ((uint64_t) 60 * 1000000000)

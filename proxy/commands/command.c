@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * command.c
- *	  The commands of kube-reports-proxy besides serving.
+ *	  What the commands of kube-reports-proxy have in common.
  *
  *-------------------------------------------------------------------------
  */
@@ -13,36 +13,12 @@
 #include <string.h>
 
 #include "cluster/ask.h"
-#include "commands/api_service_command.h"
-#include "commands/cleanup_command.h"
-#include "commands/import_command.h"
-#include "commands/cluster_id_command.h"
-#include "commands/register_command.h"
-#include "forward/forward_command.h"
 
-const Command commands[] =
-{
-	{"apiservice", "let kube-apiserver use this server for API groups, or the CRDs again", api_service_command},
-	{"register", "serve the types of an operator, or of CustomResourceDefinitions in files", register_command},
-	{"import", "copy reports from a cluster's CRDs, or from a reports-server, into the database", import_command},
-	{"cleanup", "delete from etcd the reports whose copies were verified in the database", cleanup_command},
-	{"forward", "send a cluster's objects to a receiver, through a queue on disk", forward_command},
-	{"cluster-id", "print the uid that identifies this cluster in a database", cluster_id_command},
-	{NULL, NULL, NULL}
-};
-
-static void
-print_table(const Command *table)
+void
+command_print_table(const Command *table)
 {
 	for (const Command *command = table; command->name != NULL; command++)
 		printf("  %-12s %s\n", command->name, command->summary);
-}
-
-void
-commands_print(void)
-{
-	printf("\nCommands, each with flags and a --help of its own:\n");
-	print_table(commands);
 }
 
 int
@@ -51,7 +27,7 @@ command_run(const char *program, const Command *table, int argc, char **argv)
 	if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
 	{
 		printf("Usage:\n  %s COMMAND [flags]\n\nCommands:\n", program);
-		print_table(table);
+		command_print_table(table);
 		return argc < 2 ? COMMAND_USAGE : COMMAND_DONE;
 	}
 	for (const Command *command = table; command->name != NULL; command++)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * command.h
- *	  The commands of kube-reports-proxy besides serving.
+ *	  What the commands of kube-reports-proxy have in common.
  *
  * A command is one run in the foreground.  It prints its steps on standard
  * error, line by line, and its result (a table, a document) on standard
@@ -28,9 +28,6 @@ typedef struct Command
 	int			(*run) (int argc, char **argv);
 } Command;
 
-/* The commands; the last entry has no name. */
-extern const Command commands[];
-
 /*
  * Runs the command argv[1] of a table, whose last entry has no name.  program is the text before the command's name.
  * Without a name it prints the help and returns code 2; with --help it prints the help; for an unknown name it returns
@@ -38,8 +35,8 @@ extern const Command commands[];
  */
 extern int	command_run(const char *program, const Command *table, int argc, char **argv);
 
-/* Prints the commands, for the help of the server. */
-extern void commands_print(void);
+/* Prints the names and summaries of a table. */
+extern void command_print_table(const Command *table);
 
 /* ---------- output ---------- */
 

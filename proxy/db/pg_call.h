@@ -3,7 +3,7 @@
  * pg_call.h
  *	  Calls of the extension's functions: statements and the state of a call.
  *
- * Private to pg.c, which queues calls, pg_pipeline.c, which sends them over
+ * Private to pg_pool.c, which queues calls, pg_pipeline.c, which sends them over
  * connections, and pg_call.c, which has the statements and the binary forms of
  * parameters and results.
  *

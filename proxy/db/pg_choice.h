@@ -3,7 +3,7 @@
  * pg_choice.h
  *	  Chooses the connection of a pool for a call.
  *
- * Private to pg.c, which owns pools and connections, pg_connect.c, which opens
+ * Private to pg_pool.c, which owns pools and connections, pg_connect.c, which opens
  * connections, pg_pipeline.c, which uses them, and pg_choice.c, which changes
  * neither pools nor connections.
  *
@@ -86,6 +86,7 @@ struct Pool
 	PgCall	   *last;
 	size_t		waiting;		/* number of waiting calls that count for the limit of the queue */
 	uint64_t	away_since;		/* time since which no connection is ready; 0: one is */
+	void		(*open) (Connection *connection);	/* begins to open a closed connection: connection_open() */
 	const PgError *refusal;		/* the error of calls while no connection is ready; NULL: they get PG_AWAY */
 };
 

@@ -23,7 +23,6 @@
 
 #define CONNECT_MS 10000		/* for connecting, authentication and api_hello */
 #define RESOLVE_MS 1000			/* how long a connection waits for new addresses when it knows old ones */
-#define REFUSAL_LOG_MS 60000	/* shortest time between two log lines about a server without room */
 
 /* Identity of the store that the primary reported last; "": none yet. */
 static char store[40];
@@ -343,25 +342,6 @@ connection_watch(Connection *connection, void (*readable) (void *state))
 
 /* ---------- connecting ---------- */
 
-/* Counts refusals for lack of room (53300), and logs them at most once a minute. */
-void
-connection_refused(const char *why)
-{
-	static uint64_t told_at;
-	uint64_t	now = loop_now();
-
-	if (strstr(why, " 53300: ") == NULL)
-		return;
-	metrics_count(COUNTER_DB_REFUSALS, 1);
-	if (told_at != 0 && now - told_at < REFUSAL_LOG_MS)
-		return;
-	told_at = now;
-	log_line(LOG_ERROR, "the database refuses further connections (SQLSTATE 53300): raise max_connections, or the "
-			 "limit of the role or the database, "
-			 "or lower --database-connections, which is %d for this proxy; requests wait for the connections that "
-			 "are open", config.connections);
-}
-
 /* One step of connecting.  libpq may have changed the socket, so the loop watches it anew. */
 static void
 connection_poll(Connection *connection)
@@ -485,20 +465,4 @@ pool_resolved(Pool *pool, bool fresh)
 					   pg_target_addresses(pool->target, &addresses, &why))))
 			connection_start(connection);
 	}
-}
-
-bool
-connection_outdated(const Connection *connection, const PgError *error, const char *source)
-{
-	static const char *const sqlstates[] = {"26000", "3F000", "42501", "42883", "42P01"};
-
-	for (size_t i = 0; i < sizeof(sqlstates) / sizeof(sqlstates[0]); i++)
-	{
-		if (strcmp(error->sqlstate, sqlstates[i]) == 0)
-			return true;
-	}
-	if (connection->pool->for_writes && strcmp(error->sqlstate, "25006") == 0)
-		return true;
-	/* "cached plan must not change result type", in the language of lc_messages. */
-	return strcmp(error->sqlstate, "0A000") == 0 && source != NULL && strcmp(source, "RevalidateCachedQuery") == 0;
 }

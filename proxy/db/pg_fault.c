@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * pg_fault.c
- *	  Errors of calls that concern the whole store, not one request.
+ *	  Errors that concern the whole store or a connection, not one request.
  *
  * Clients cannot cause such errors: an administrator locked or altered a
  * table, or took a right away.  They would affect all requests, so readyz
@@ -14,8 +14,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/config.h"
+#include "base/log.h"
 #include "base/loop.h"
+#include "base/metrics.h"
 
+#define REFUSAL_LOG_MS 60000	/* shortest time between two log lines about a server without room */
 #define FAULT_LOG_MS 60000		/* shortest time between two faults of a statement in the log */
 
 /* Since when reads of objects fail; 0: the last one did not fail. */
@@ -75,4 +79,38 @@ pg_fault_is_new(PgStatement statement, const char *sqlstate)
 		return false;
 	said_at[statement] = loop_now();
 	return true;
+}
+
+bool
+pg_fault_outdates(const PgError *error, bool writes, const char *source)
+{
+	static const char *const sqlstates[] = {"26000", "3F000", "42501", "42883", "42P01"};
+
+	for (size_t i = 0; i < sizeof(sqlstates) / sizeof(sqlstates[0]); i++)
+	{
+		if (strcmp(error->sqlstate, sqlstates[i]) == 0)
+			return true;
+	}
+	if (writes && strcmp(error->sqlstate, "25006") == 0)
+		return true;
+	/* "cached plan must not change result type", in the language of lc_messages. */
+	return strcmp(error->sqlstate, "0A000") == 0 && source != NULL && strcmp(source, "RevalidateCachedQuery") == 0;
+}
+
+void
+pg_fault_refused(const char *why)
+{
+	static uint64_t told_at;
+	uint64_t	now = loop_now();
+
+	if (strstr(why, " 53300: ") == NULL)
+		return;
+	metrics_count(COUNTER_DB_REFUSALS, 1);
+	if (told_at != 0 && now - told_at < REFUSAL_LOG_MS)
+		return;
+	told_at = now;
+	log_line(LOG_ERROR, "the database refuses further connections (SQLSTATE 53300): raise max_connections, or the "
+			 "limit of the role or the database, "
+			 "or lower --database-connections, which is %d for this proxy; requests wait for the connections that "
+			 "are open", config.connections);
 }

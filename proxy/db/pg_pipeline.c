@@ -10,7 +10,7 @@
  * never affects the next call.
  *
  * No connection is closed while its results are being handed out: a connection
- * to be closed is marked, and the sweep of pg.c, which runs every 100 ms,
+ * to be closed is marked, and the sweep of pg_pool.c, which runs every 100 ms,
  * closes it.
  *
  *-------------------------------------------------------------------------
@@ -24,7 +24,6 @@
 #include "base/allocate.h"
 #include "base/log.h"
 #include "base/metrics.h"
-#include "db/pg_connect.h"
 #include "db/pg_fault.h"
 #include "db/pg_pooler.h"
 
@@ -78,7 +77,9 @@ connection_close(Connection *connection)
 static void
 connection_retry(void *state)
 {
-	connection_open(state);
+	Connection *connection = state;
+
+	connection->pool->open(connection);
 }
 
 void
@@ -170,7 +171,7 @@ connection_doom(Connection *connection, const char *why)
 		if (is_news(connection))
 			log_line(LOG_WARNING, "database: %s", trouble);
 		if (connection->state == CONNECTION_CONNECTING)
-			connection_refused(trouble);
+			pg_fault_refused(trouble);
 	}
 	if (connection->state == CONNECTION_READY)
 	{
@@ -284,6 +285,13 @@ preparation_failed(Connection *connection, PgStatement statement, const PGresult
 				 "database: cannot prepare %s: %s", pg_statements[statement].name, connection->unprepared_why);
 }
 
+static bool
+is_outdated(const Connection *connection, const PgError *error, const PGresult *result)
+{
+	return connection->state == CONNECTION_READY &&
+		pg_fault_outdates(error, connection->pool->for_writes, PQresultErrorField(result, PG_DIAG_SOURCE_FUNCTION));
+}
+
 /* The first step of a connection has been answered. */
 static void
 connection_step_done(Connection *connection)
@@ -339,8 +347,7 @@ connection_step_done(Connection *connection)
 
 		if (strcmp(error.sqlstate, "26000") == 0)
 			pg_pooler_changed();
-		if (connection->state == CONNECTION_READY &&
-			connection_outdated(connection, &error, PQresultErrorField(result, PG_DIAG_SOURCE_FUNCTION)))
+		if (is_outdated(connection, &error, result))
 		{
 			connection_doom(connection, error.message);
 			/* The server checks a plan before it runs: nothing was done, and the next connection has the new plan. */

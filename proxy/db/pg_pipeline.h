@@ -3,7 +3,7 @@
  * pg_pipeline.h
  *	  Sends calls over one connection and receives their results.
  *
- * Private to pg.c, which owns pools and connections, pg_connect.c, which opens
+ * Private to pg_pool.c, which owns pools and connections, pg_connect.c, which opens
  * connections, and pg_pipeline.c, which uses and ends them.
  *
  *-------------------------------------------------------------------------
@@ -41,10 +41,10 @@ extern void connection_check_calls(Connection *connection, uint64_t now);
 /* Returns the reason that connection_doom() or connection_refuse() recorded last. */
 extern const char *connection_trouble(void);
 
-/* pg.c: sends waiting calls over the connections of a pool. */
+/* pg_pool.c: sends waiting calls over the connections of a pool. */
 extern void pool_dispatch(Pool *pool);
 
-/* pg.c: puts a call that was sent without an effect in front of the queue. */
+/* pg_pool.c: puts a call that was sent without an effect in front of the queue. */
 extern void pool_requeue(Pool *pool, PgCall *call);
 
 #endif							/* PG_PIPELINE_H */

@@ -3,7 +3,7 @@
  * pg_resolve.h
  *	  Resolves the host names of a connection string.
  *
- * Private to pg.c and pg_connect.c.  libpq resolves names when it begins to
+ * Private to pg_pool.c and pg_connect.c.  libpq resolves names when it begins to
  * connect, which would block the loop as long as DNS hangs.  So a thread
  * resolves the names.  libpq gets the addresses and the names, which it needs
  * to verify certificates.  The last good addresses are in memory that all

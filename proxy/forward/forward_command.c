@@ -373,7 +373,8 @@ forward_command(int argc, char **argv)
 		flags_refuse(&flag_set, "token-file", NULL, "one of --token-file and --client-certificate-file is needed");
 	receiver = (Receiver) {.server = options.to, .ca_file = options.ca_file, .token_file = options.token_file,
 		.certificate_file = options.certificate_file, .key_file = options.key_file,
-	.metadata = metadata_json(&arena, options.metadata)};
+		.metadata = metadata_json(&arena, options.metadata),
+	.stored = sources_go_on, .stream_lost = sources_resync};
 	if (receiver.metadata == NULL)
 		flags_refuse(&flag_set, "extra-metadata", options.metadata, "must be KEY=VALUE, separated by commas");
 

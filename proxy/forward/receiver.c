@@ -29,7 +29,6 @@
 #include "cluster/transfer.h"
 #include "forward/queue.h"
 #include "forward/refused.h"
-#include "forward/source.h"
 
 #define TIMEOUT_MS 60000L
 #define ANSWER_LIMIT ((size_t) 4 * 1024 * 1024)
@@ -174,7 +173,7 @@ delivered(void *state, int status, const char *why)
 		refused_forget();
 		arena_free(&posting->arena);
 		delivery.busy = false;
-		sources_go_on(delivery.number);
+		receiver.stored(delivery.number);
 		receiver_look();
 		return;
 	}
@@ -182,7 +181,7 @@ delivered(void *state, int status, const char *why)
 	{
 		counts.streams++;
 		log_line(LOG_WARNING, "the receiver does not know the stream: everything is compared");
-		sources_resync();
+		receiver.stream_lost();
 	}
 	retry();
 }

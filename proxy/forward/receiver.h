@@ -18,6 +18,8 @@ typedef struct Receiver
 	const char *certificate_file;
 	const char *key_file;
 	const char *metadata;		/* extraMetadata, as JSON */
+	void		(*stored) (uint64_t number);	/* called when the receiver has stored the batch with the number */
+	void		(*stream_lost) (void);	/* called when the receiver does not know the stream: everything is compared */
 } Receiver;
 
 /* Sets the receiver.  The strings must stay valid. */

@@ -23,7 +23,7 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "grpc/session.h"
+#include "grpc/connection_private.h"
 
 #include <errno.h>
 #include <openssl/err.h>

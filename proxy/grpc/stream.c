@@ -5,7 +5,7 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "grpc/session.h"
+#include "grpc/connection_private.h"
 
 #include <string.h>
 

@@ -28,7 +28,7 @@ static uint64_t turn;			/* counts turns of the loop */
 static HttpAnswer *first_ready;
 static HttpAnswer *last_ready;
 
-/* http.c defines HttpRequest; it begins with an HttpAnswer. */
+/* http_server.c defines HttpRequest; it begins with an HttpAnswer. */
 static HttpAnswer *
 http_answer_of(HttpRequest *request)
 {

@@ -3,7 +3,7 @@
  * http_answer.h
  *	  The answer to a request, from its head to its end.
  *
- * This part of an HttpRequest decides which bytes are sent next.  http.c,
+ * This part of an HttpRequest decides which bytes are sent next.  http_server.c,
  * which uses the library, sends them.
  *
  *-------------------------------------------------------------------------
@@ -78,7 +78,7 @@ extern void http_answer_end(HttpAnswer *answer);
 extern void http_answers_continue(void);
 extern bool http_answers_ready(void);
 
-/* --- Implemented by http.c --- */
+/* --- Implemented by http_server.c --- */
 
 typedef struct HttpPiece
 {

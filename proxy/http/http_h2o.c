@@ -12,7 +12,7 @@
  *	 reads a body before the client is known.  The replacement reads heads with
  *	 http_head.c.  It passes on the few lines that the library needs, and one
  *	 more header with all lines.  connection_judge() may refuse the request, which
- *	 then continues without a body, and on_request() in http.c answers it.
+ *	 then continues without a body, and on_request() in http_server.c answers it.
  * - the time-outs: those of the library follow the wall clock, and a jump of two
  *	 minutes would close every idle connection.  The replacements follow
  *	 loop_now().

@@ -3,7 +3,7 @@
  * http_h2o.h
  *	  Declarations shared by the files that use libh2o.
  *
- * These are http.c (requests and the loop), http_connection.c (connections and
+ * These are http_server.c (requests and the loop), http_connection.c (connections and
  * listening sockets), http_h2o.c (replacements for functions of the library)
  * and loop_socket.c.  No other file includes h2o.h.
  *
@@ -69,7 +69,7 @@ connection_socket(h2o_req_t *req)
 	return req->conn->callbacks->get_socket(req->conn);
 }
 
-/* --- http.c --- */
+/* --- http_server.c --- */
 
 extern h2o_globalconf_t http_conf;
 extern h2o_context_t http_context;

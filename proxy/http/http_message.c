@@ -42,7 +42,7 @@ microseconds(void)
 	return (uint64_t) now.tv_sec * 1000000 + (uint64_t) now.tv_nsec / 1000;
 }
 
-/* http.c defines HttpRequest; it begins with an HttpMessage. */
+/* http_server.c defines HttpRequest; it begins with an HttpMessage. */
 static HttpMessage *
 http_message_of(HttpRequest *request)
 {

@@ -5,7 +5,7 @@
  *
  * The steps of this file are small calls, one after the other, on one of the
  * two connections of the process.  Webhooks and other work that must not wait
- * for the steps use the other connection (pg.c).
+ * for the steps use the other connection (pg_pool.c).
  *
  *-------------------------------------------------------------------------
  */

@@ -34,6 +34,8 @@ def test_the_tree_has_no_fault(tree):
     ("proxy/base/log.c", '#include "http/http.h"', "proxy/base may not include proxy/http"),
     ("extension/engine/base/json.c", '#include "engine/api/metadata.h"', "engine/base may not include engine/api"),
     ("proxy/base/log.h", '#include "base/log.h"', "includes itself by way of others"),
+    ("proxy/api/event.c", '#include "api/watch.h"', "proxy/api/event includes proxy/api/watch includes "),
+    ("extension/engine/base/ascii.h", '#include "engine/base/json_scan.h"', "includes itself by way of others"),
     ("extension/engine/api/selector.c", "#include <postgres.h>", "may not include postgres.h"),
     ("extension/engine/api/selector.c", '#include "fmgr.h"', "includes fmgr.h, which is no file of the tree"),
     ("extension/engine/api/selector.c", "#  include <libpq-fe.h>", "may not see libpq-fe.h"),

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * jsonpath.h
- *	  Compiled JSONPaths, shared by jsonpath.c and table.c.
+ *	  JSONPaths, compiled.
  *
  * A path selects the same nodes as in client-go's util/jsonpath, for the kinds
  * of steps listed here.  Recursive descent (..) and unions ([0,1]) are refused
@@ -12,7 +12,7 @@
 #ifndef JSONPATH_H
 #define JSONPATH_H
 
-#include "engine/schema/table.h"
+#include "engine/base/json.h"
 
 /* Limits of a path. */
 #define JSONPATH_MAX_LENGTH 4096	/* bytes of text */
@@ -38,6 +38,8 @@ typedef enum JsonPathOperator
 	JSONPATH_GREATER_EQUAL
 } JsonPathOperator;
 
+typedef struct JsonPathStep JsonPathStep;
+
 struct JsonPathStep
 {
 	JsonPathKind kind;
@@ -59,6 +61,15 @@ struct JsonPathStep
 
 	JsonNode   *literal;
 };
+
+/*
+ * Compiles the JSONPath subset that kubectl's printer columns use: .a.b, ['a.b'], [0], [*], [?(@.x=="y")], "\." in
+ * names.  NULL with *error when the text is not such a path.
+ */
+extern JsonPathStep *jsonpath_compile(Arena *arena, const char *text, const char **error);
+
+/* Whether the path can only select nodes within .metadata. */
+extern bool jsonpath_within_metadata(const JsonPathStep *path);
 
 /* The first node that the path selects; NULL if the path selects no node or fails on this document. */
 extern const JsonNode *jsonpath_first(Arena *arena, const JsonPathStep *path, const JsonNode *document);

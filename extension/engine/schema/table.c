@@ -13,7 +13,7 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "engine/schema/jsonpath.h"
+#include "engine/schema/table.h"
 #include "engine/base/json_skip.h"
 #include "engine/api/metadata.h"
 

@@ -10,9 +10,8 @@
 #ifndef TABLE_H
 #define TABLE_H
 
-#include "engine/base/json.h"
+#include "engine/schema/jsonpath.h"
 
-typedef struct JsonPathStep JsonPathStep;
 typedef struct TableColumn TableColumn;
 
 struct TableColumn
@@ -25,15 +24,6 @@ struct TableColumn
 	JsonPathStep *path;			/* NULL for the first column, Name, which is not in the CRD */
 	bool		metadata_only;	/* the path stays within .metadata */
 };
-
-/*
- * Compiles the JSONPath subset that kubectl's printer columns use: .a.b, ['a.b'], [0], [*], [?(@.x=="y")], "\." in
- * names.  NULL with *error when the text is not such a path.
- */
-extern JsonPathStep *jsonpath_compile(Arena *arena, const char *text, const char **error);
-
-/* Whether the path can only select nodes within .metadata. */
-extern bool jsonpath_within_metadata(const JsonPathStep *path);
 
 /*
  * Appends the cell as JSON: null when the value is absent (also for a date), "<unknown>" for the zero time, "<invalid>"

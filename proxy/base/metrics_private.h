@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * metrics_block.h
+ * metrics_private.h
  *	  The shared memory of metrics: metrics.c counts, metrics_text.c reads.
  *
  * Each process but the parent has its own block in one shared mapping
@@ -12,8 +12,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef METRICS_BLOCK_H
-#define METRICS_BLOCK_H
+#ifndef METRICS_PRIVATE_H
+#define METRICS_PRIVATE_H
 
 #include <stdatomic.h>
 
@@ -162,4 +162,4 @@ extern double metric_start_time;
 /* Nanoseconds of the monotonic clock. */
 extern uint64_t metric_nanoseconds(void);
 
-#endif							/* METRICS_BLOCK_H */
+#endif							/* METRICS_PRIVATE_H */

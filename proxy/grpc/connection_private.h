@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * session.h
+ * connection_private.h
  *	  Shared by connection.c and stream.c: a connection, its streams and its session of libnghttp2.
  *
  * connection.c has the sockets, TLS and time limits; stream.c has the streams
@@ -8,8 +8,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef GRPC_SESSION_H
-#define GRPC_SESSION_H
+#ifndef GRPC_CONNECTION_PRIVATE_H
+#define GRPC_CONNECTION_PRIVATE_H
 
 #include <nghttp2/nghttp2.h>
 
@@ -101,4 +101,4 @@ extern void streams_open(Connection *connection, int most_streams);
 /* Ends every stream of a connection that is being closed. */
 extern void streams_close(Connection *connection);
 
-#endif							/* GRPC_SESSION_H */
+#endif							/* GRPC_CONNECTION_PRIVATE_H */

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pg.c
+ * pg_pool.c
  *	  Calls of the extension's functions over a pool of connections.
  *
  * This file owns the pools and their queues, and sends each waiting call over
@@ -303,6 +303,7 @@ pool_start(Pool *pool, const char *database, PgTarget *target, int count, int ke
 	pool->target = target;
 	pool->use = use;
 	pool->lock_timeout = lock_timeout;
+	pool->open = connection_open;
 	pool->kept = kept;
 	pool->count = count;
 	pool->connections = calloc((size_t) count, sizeof(Connection));

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * http.c
+ * http_server.c
  *	  HTTP server and event loop of a worker, on libh2o 2.2.5.
  *
  * This is one of the few files that include h2o.h (through http_h2o.h).  They
