@@ -209,7 +209,7 @@ def test_an_outage_of_the_store(evidence, bucket):
 
 
 def test_full_disk(module_stack, bucket, tmp_path, tmp_path_factory):
-    """The disk of the S3 server is full, for a PUT, a part, the end of an upload: 507, nothing is left, and it goes on"""
+    """The disk of the S3 server is full, for a PUT, a part, the end of an upload: 507; nothing is left."""
     full = Bucket(tmp_path_factory.mktemp("full") / "root", bucket.pki, disk="16m")
     own = process(module_stack, full, store="s3://evidence/full")
     try:

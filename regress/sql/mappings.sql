@@ -195,7 +195,8 @@ SELECT d.number, r."position", r.source, r.policy, r.rule, r.severity, r.status,
 					"ka.target.resource": "deployments", "ka.target.name": "<nil>", "ka.resp.name": "web",
 					"ka.user.name": "admin"}},
 			{"source": "Falco", "policy": "Read sensitive file", "severity": "medium", "result": "warn",
-				"timestamp": {"seconds": 59}, "properties": {"k8s.ns.name": "shop", "k8s.pod.name": "<nil>"}}]}'::jsonb),
+				"timestamp": {"seconds": 59}, "properties": {"k8s.ns.name": "shop",
+					"k8s.pod.name": "<nil>"}}]}'::jsonb),
 		(2, '{"apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport", "metadata": {
 			"name": "falco-policy-report", "namespace": "shop",
 			"labels": {"app.kubernetes.io/managed-by": "falcosidekick"}}, "results": [
