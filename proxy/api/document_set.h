@@ -50,8 +50,8 @@ extern Documents *documents_read(PgResult *rows);
 /* Makes the documents of types (variant sql). */
 extern Documents *documents_of(const Definition *const *definitions, size_t count);
 
-/* Ends a reference to a set. */
-extern void documents_release(void *documents);
+/* Ends a reference to a set (a Documents, as the state of a callback); NULL: does nothing. */
+extern void documents_release(void *state);
 
 /* Returns the documents of a path, the default one first; NULL when the path has none. */
 extern RegistryDocument *documents_find(const Documents *documents, const char *path, size_t *count);
