@@ -52,6 +52,22 @@ COMMENT ON FUNCTION kube_reports_internal.cluster_tables()
 		'row is left after a transaction, or the row is of a file that is to be removed. document: the column whose '
 		'size also bounds a step';
 
+CREATE FUNCTION kube_reports_internal.removed_in_steps(relation regclass, OUT reached_by text, OUT document text)
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	SELECT t.reached_by, t.document INTO STRICT reached_by, document FROM kube_reports_internal.cluster_tables() t
+		WHERE t.relation = coalesce(pg_partition_root(removed_in_steps.relation), removed_in_steps.relation)
+			AND t.goes = 'step';
+EXCEPTION WHEN no_data_found THEN
+	RAISE EXCEPTION 'no rows of "%" are removed in steps', removed_in_steps.relation
+		USING ERRCODE = 'invalid_parameter_value';
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.removed_in_steps(regclass)
+	IS 'the columns of cluster_tables() for a table or partition whose rows go in steps. Raises 22023 for another one';
+
 CREATE FUNCTION kube_reports_internal.mark_cluster(cluster uuid, force boolean) RETURNS integer
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -108,8 +124,7 @@ COMMENT ON FUNCTION kube_reports_internal.mark_cluster(uuid, boolean)
 		'forced';
 
 -- A table or partition, because the place of a row is unique in these only.
-CREATE FUNCTION kube_reports_internal.table_with_rows(cluster_id integer, relation regclass, reached_by text)
-	RETURNS regclass
+CREATE FUNCTION kube_reports_internal.table_with_rows(cluster_id integer, relation regclass) RETURNS regclass
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 -- Without statistics, or with those of a table that has lost most of its rows since, the planner would read all of the
@@ -121,7 +136,7 @@ AS $$
 DECLARE
 	found		regclass;
 BEGIN
-	EXECUTE format(CASE reached_by
+	EXECUTE format(CASE (kube_reports_internal.removed_in_steps(relation)).reached_by
 		WHEN 'lane' THEN 'SELECT x.tableoid FROM kube_reports_internal.lane l CROSS JOIN LATERAL (SELECT x.tableoid '
 			'FROM %s x WHERE x.lane = l.id LIMIT 1) x WHERE l.cluster_id = $1 LIMIT 1'
 		ELSE 'SELECT x.tableoid FROM %s x WHERE x.cluster_id = $1 LIMIT 1' END, relation)
@@ -129,11 +144,12 @@ BEGIN
 	RETURN found;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.table_with_rows(integer, regclass, text)
-	IS 'the table, or one of its partitions, if it has a row of the cluster; otherwise null';
+COMMENT ON FUNCTION kube_reports_internal.table_with_rows(integer, regclass)
+	IS 'the table, or one of its partitions, if it has a row of the cluster; otherwise null. Raises as '
+		'removed_in_steps()';
 
-CREATE FUNCTION kube_reports_internal.remove_rows(cluster_id integer, relation regclass, reached_by text,
-	document text, max_rows integer) RETURNS integer
+CREATE FUNCTION kube_reports_internal.remove_rows(cluster_id integer, relation regclass, max_rows integer)
+	RETURNS integer
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 -- As in table_with_rows(): for the first rows the planner would read all of a table.
@@ -143,24 +159,25 @@ SET jit = off
 AS $$
 DECLARE
 	max_bytes CONSTANT bigint := 4000000;
+	columns		record := kube_reports_internal.removed_in_steps(relation);
 	removed		integer;
 BEGIN
 	EXECUTE format('DELETE FROM %1$s x WHERE x.ctid = ANY (ARRAY(SELECT p.place FROM '
-		'(SELECT f.place, sum(f.size) OVER (ORDER BY f.place) - f.size AS before FROM (' || CASE reached_by
+		'(SELECT f.place, sum(f.size) OVER (ORDER BY f.place) - f.size AS before FROM (' || CASE columns.reached_by
 			WHEN 'lane' THEN 'SELECT x.* FROM kube_reports_internal.lane l CROSS JOIN LATERAL (SELECT x.ctid AS place, '
 				'%2$s AS size FROM %1$s x WHERE x.lane = l.id LIMIT $2) x WHERE l.cluster_id = $1 LIMIT $2'
 			ELSE 'SELECT x.ctid AS place, %2$s AS size FROM %1$s x WHERE x.cluster_id = $1 LIMIT $2' END
 		|| ') f) p WHERE p.before < $3))', relation,
-		CASE WHEN document IS NULL THEN '0'
-			ELSE format('coalesce(kube_reports.document_size(x.%I), 0)', document) END)
+		CASE WHEN columns.document IS NULL THEN '0'
+			ELSE format('coalesce(kube_reports.document_size(x.%I), 0)', columns.document) END)
 		USING cluster_id, max_rows, max_bytes;
 	GET DIAGNOSTICS removed = ROW_COUNT;
 	RETURN removed;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.remove_rows(integer, regclass, text, text, integer)
+COMMENT ON FUNCTION kube_reports_internal.remove_rows(integer, regclass, integer)
 	IS 'removes rows of a cluster from a table or partition, at most max_rows, and with documents of not much more '
-		'than 4 MB; returns their number';
+		'than 4 MB; returns their number. Raises as removed_in_steps()';
 
 CREATE FUNCTION kube_reports_internal.remove_rows_with(parent text, ids bigint[], max_rows integer) RETURNS integer
 LANGUAGE plpgsql VOLATILE
@@ -213,10 +230,10 @@ BEGIN
 	IF NOT EXISTS (SELECT FROM kube_reports.cluster c WHERE c.id = remove_cluster_step.cluster_id AND c.removing) THEN
 		RETURN false;
 	END IF;
-	FOR next IN SELECT t.relation, t.reached_by, t.document, t.relation::text AS name
+	FOR next IN SELECT t.relation, t.relation::text AS name
 		FROM kube_reports_internal.cluster_tables() t WHERE t.goes = 'step' ORDER BY t.place
 	LOOP
-		place := kube_reports_internal.table_with_rows(cluster_id, next.relation, next.reached_by);
+		place := kube_reports_internal.table_with_rows(cluster_id, next.relation);
 		EXIT WHEN place IS NOT NULL;
 	END LOOP;
 	IF place IS NULL THEN
@@ -239,7 +256,7 @@ BEGIN
 	CASE next.name
 		WHEN 'kube_reports.object' THEN
 			PERFORM kube_reports_internal.begin_own_write();
-			PERFORM kube_reports_internal.remove_rows(cluster_id, place, next.reached_by, next.document, max_rows);
+			PERFORM kube_reports_internal.remove_rows(cluster_id, place, max_rows);
 			PERFORM set_config('kube_reports_internal.api_write', '', true);
 		WHEN 'kube_reports_internal.evidence_file' THEN
 			PERFORM kube_reports_internal.leave_evidence(cluster_id, max_rows);
@@ -254,7 +271,7 @@ BEGIN
 			room := kube_reports_internal.remove_rows_with('rollup', ids, max_rows);
 			PERFORM kube_reports_internal.remove_counts(ids[1:room]);
 		ELSE
-			PERFORM kube_reports_internal.remove_rows(cluster_id, place, next.reached_by, next.document, max_rows);
+			PERFORM kube_reports_internal.remove_rows(cluster_id, place, max_rows);
 	END CASE;
 	RETURN true;
 END
