@@ -163,3 +163,9 @@ SELECT kube_reports.grant_proxy(NULL, :'one');
 SELECT kube_reports.grant_admin('regress_nobody');
 SELECT count(*) FROM kube_reports.compliance_score('5874897-01-01', '5874897-12-31');
 SELECT count(*) FROM kube_reports.framework_score('5874897-01-01', '5874897-12-31');
+
+-- Documents that are no reports, and an answer without rows.
+SELECT kube_reports.create_report(:'one', '{}');
+SELECT kube_reports.create_report(:'one', '{"apiVersion": "wgpolicyk8s.io/v1alpha2"}');
+SELECT kube_reports.create_report(:'one', NULL);
+SELECT * FROM kube_reports.top('policy', -1);

@@ -18,7 +18,7 @@ BEGIN
 	IF max_rows IS NULL OR max_rows NOT BETWEEN 1 AND 10000 THEN
 		RAISE EXCEPTION 'a page has 1 to 10000 rows, not %',
 			coalesce(max_rows::text, 'null') USING ERRCODE = 'invalid_parameter_value',
-			HINT = 'What is behind a page is on the next one: it begins after the place of the last row.';
+			HINT = 'Searches with a parameter "after" give the rows behind a page on the next one.';
 	END IF;
 END
 $$;

@@ -38,7 +38,10 @@ BEGIN
 		INTO request
 		FROM kube_reports.resource_type t JOIN kube_reports_internal.resource_version v ON v.resource_type = t.id
 		WHERE t."group" || '/' || v.version = api_version AND t.kind = document_kind;
-	IF NOT FOUND THEN
+	IF NOT FOUND AND (document_kind IS NULL OR api_version IS NULL) THEN
+		RAISE EXCEPTION 'the report has no %', CASE WHEN api_version IS NULL THEN 'apiVersion' ELSE 'kind' END
+			USING ERRCODE = 'KR404', HINT = 'A report is a whole object, with apiVersion and kind.';
+	ELSIF NOT FOUND THEN
 		RAISE EXCEPTION 'no type is registered for kind "%" of "%"', document_kind, api_version
 			USING ERRCODE = 'KR404', HINT = 'register_crd() serves further types.';
 	END IF;
