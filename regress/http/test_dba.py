@@ -339,7 +339,8 @@ def test_detached_history_is_copied_back(store):
     store.psql(f"ALTER TABLE kube_reports_internal.report_change DETACH PARTITION kube_reports_internal.{partition}")
     assert store.write().code == 201
     (statement,) = (text for text in INSERTS if "_detached_..." in text)
-    store.psql(re.sub(r"report_change_2026_05_detached_\.\.\.", f"{partition}_detached_{oid}", statement))
+    store.psql("SET search_path = kube_reports_internal; "
+               + re.sub(r"report_change_2026_05_detached_\.\.\.", f"{partition}_detached_{oid}", statement))
     until(lambda: store.psql(events) == str(int(before) + 3), 60, "events")
     store.psql(f"DROP TABLE kube_reports_internal.{partition}_detached_{oid}")
     store.well()
