@@ -100,9 +100,9 @@ COMMENT ON FUNCTION kube_reports.clusters(text)
 ---- incomplete data ----
 
 CREATE VIEW kube_reports.restore_status WITH (security_barrier) AS
-	SELECT s.restore_pending, s.restore_pending
+	SELECT r.restoring AS restore_pending, r.restoring
 		OR EXISTS (SELECT FROM kube_reports_internal.result_rebuild b WHERE b.restoring) AS results_pending
-	FROM kube_reports.status s;
+	FROM kube_reports_internal.restoring r;
 COMMENT ON VIEW kube_reports.restore_status
 	IS 'one row: whether a restore has to be finished, and whether results are still being derived from the '
 		'documents. Until then views lack results or show none, without an error, and searches warn';

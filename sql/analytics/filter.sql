@@ -516,19 +516,22 @@ BEGIN ATOMIC
 	SELECT CASE t.way WHEN 'counts' THEN
 		'SELECT p.criterion, p.status, p.cluster_id, p.namespace, p.origin, p.key
 		FROM (SELECT DISTINCT r.criterion, r.status, r.cluster_id, r.namespace
-			FROM (SELECT r.criterion, r.status, r.cluster_id, r.namespace, r.kind, r.native_status
-					FROM kube_reports_internal.rollup r WHERE r.count <> 0
+			-- Folded and other counts are merged in the order of the index rollup_cell, and the page ends the merge:
+			-- therefore neither has a condition of its own, and the planner learns by LIMIT that the first cells
+			-- count.
+			FROM (SELECT r.criterion, r.status, r.cluster_id, r.namespace, r.kind, r.native_status, r.count
+					FROM kube_reports_internal.rollup r
 				UNION ALL
-				SELECT r.criterion, r.status, r.cluster_id, r.namespace, r.kind, r.native_status
+				SELECT r.criterion, r.status, r.cluster_id, r.namespace, r.kind, r.native_status, r.count
 					FROM kube_reports_internal.unfolded((SELECT m.mark FROM kube_reports_internal.rollup_mark m)) r) r
-			WHERE ' || concat_ws(' AND ', kube_reports_internal.count_conditions(wanted),
+			WHERE r.count <> 0 AND ' || concat_ws(' AND ', kube_reports_internal.count_conditions(wanted),
 				kube_reports_internal.native_condition(wanted), t.criterion,
 				CASE WHEN step = 3 AND (wanted).text_detail_criteria
 					IS NOT NULL THEN 'r.criterion = ANY (($1).text_detail_criteria)' END,
 				CASE WHEN (wanted).subject_kinds IS NOT NULL THEN 'r.kind = ANY (($1).subject_kinds)' END,
 				CASE WHEN after THEN '(r.criterion, r.status, r.cluster_id, r.namespace)'
 					' >= (($3).criterion, ($3).status, ($3).cluster_id, ($3).namespace)' END) || '
-			ORDER BY r.criterion, r.status, r.cluster_id, r.namespace) c
+			ORDER BY r.criterion, r.status, r.cluster_id, r.namespace LIMIT 1000000000) c
 			CROSS JOIN LATERAL ('
 		WHEN 'ids' THEN 'SELECT r.criterion, r.status, r.cluster_id, r.namespace, r.origin, r.key FROM (' ELSE '' END
 		|| 'SELECT r.criterion, r.status, r.cluster_id, r.namespace, r.origin, r.key

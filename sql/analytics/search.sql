@@ -25,6 +25,14 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.check_rows(integer)
 	IS 'raises 22023 unless the argument can be the number of rows of a page';
 
+CREATE FUNCTION kube_reports_internal.criteria_from(criteria bigint[], first bigint) RETURNS bigint[]
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT CASE WHEN criteria IS NOT NULL THEN ARRAY(SELECT c FROM unnest(criteria) c WHERE c >= first) END;
+END;
+COMMENT ON FUNCTION kube_reports_internal.criteria_from(bigint[], bigint)
+	IS 'the criteria that are not before a place in the order of results; null if there is no list of criteria';
+
 CREATE FUNCTION kube_reports_internal.matching_results(wanted kube_reports_internal.result_filter,
 	max_rows integer, after text)
 	RETURNS TABLE (cluster uuid, cluster_name text, namespace text, report_group text, report_resource text,
@@ -41,6 +49,7 @@ SET enable_hashagg = off
 SET jit = off
 AS $$
 DECLARE
+	here		kube_reports_internal.result_filter;
 	start		kube_reports_internal.result;
 	step		integer := 1;
 	found		integer;
@@ -67,6 +76,14 @@ BEGIN
 	END IF;
 	wanted := kube_reports_internal.look_up_text(wanted, 2, step);
 	LOOP
+		here := wanted;
+		IF start.key IS NOT NULL THEN
+			-- An index is read once for each criterion, also for one before the place.
+			here.criteria := kube_reports_internal.criteria_from(wanted.criteria, start.criterion);
+			here.text_detail_criteria := kube_reports_internal.criteria_from(wanted.text_detail_criteria,
+				start.criterion);
+			here.text_criteria := kube_reports_internal.criteria_from(wanted.text_criteria, start.criterion);
+		END IF;
 		RETURN QUERY EXECUTE
 			'SELECT c.uid, c.name, r.namespace, t."group", t.plural, g.name,
 				k.source, k.policy, k.rule, k.category, k.severity, kube_reports_internal.status_name(r.status),
@@ -75,7 +92,7 @@ BEGIN
 				d.message, d.properties, d.exceptions, r.first_seen, r.since,
 				pg_catalog.jsonb_build_array(
 					r.criterion, r.status, r.cluster_id, r.namespace, r.origin, r.key, $4)::text
-			FROM (' || kube_reports_internal.filter_rows(wanted, step, start.key IS NOT NULL) || ') p
+			FROM (' || kube_reports_internal.filter_rows(here, step, start.key IS NOT NULL) || ') p
 				-- Row by row: with statistics from a time of few results, the planner would compare all results with
 				-- all rows.
 				CROSS JOIN LATERAL (SELECT r.* FROM kube_reports_internal.result r
@@ -87,7 +104,7 @@ BEGIN
 				LEFT JOIN kube_reports_internal.origin g ON g.id = r.origin
 				LEFT JOIN kube_reports.resource_type t ON t.id = g.resource_type
 			ORDER BY r.criterion, r.status, r.cluster_id, r.namespace, r.origin, r.key'
-			USING wanted, max_rows, start, step;
+			USING here, max_rows, start, step;
 		GET DIAGNOSTICS found = ROW_COUNT;
 		max_rows := max_rows - found;
 		EXIT WHEN max_rows = 0 OR wanted.pattern IS NULL OR step >= 3;

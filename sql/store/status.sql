@@ -1,15 +1,13 @@
 -- status.sql
 --	  The state of the store, for administrators and for metrics.
 --
--- All values are computed when they are queried.  Nothing is counted while reports are written.  A column of view
--- status that is not selected takes no time, because sizes and counts are subqueries of their own.
+-- All values are computed when they are queried.  Nothing is counted while reports are written.  A count of view
+-- status that is not selected takes no time, because it is a subquery of its own.  Sizes are volatile, and take time
+-- whenever the view is read: nothing that is asked often reads it.
 
 CREATE VIEW kube_reports.status AS
 	SELECT kube_reports_internal.script_version() AS version,
-		-- The condition of is_restoring(), which readers may not call.
-		coalesce(s.restore_pending, true) OR coalesce(kube_reports_internal.placed() <> s.tableoid, false)
-			OR EXISTS (SELECT FROM kube_reports_internal.lane l WHERE l.store IS DISTINCT FROM s.identity)
-			AS restore_pending,
+		r.restoring AS restore_pending,
 		coalesce(s.restore_pending, true) OR EXISTS (SELECT FROM kube_reports_internal.result_rebuild)
 			OR EXISTS (SELECT FROM kube_reports_internal.result_pending) AS results_pending,
 		s.generation AS registry_generation,
@@ -38,7 +36,7 @@ CREATE VIEW kube_reports.status AS
 		kube_reports.setting('log_bytes')::bigint AS log_limit,
 		kube_reports.setting('history_retention')::interval AS history_retention,
 		kube_reports.setting('daily_retention')::interval AS daily_retention
-	FROM (SELECT) here LEFT JOIN kube_reports_internal.store s ON true;
+	FROM kube_reports_internal.restoring r LEFT JOIN kube_reports_internal.store s ON true;
 COMMENT ON VIEW kube_reports.status IS 'the state of this store: one row';
 
 -- Versions and times come from the log; compaction may have removed the newest change.
@@ -104,7 +102,7 @@ CREATE VIEW kube_reports.pending AS
 	SELECT 'garbage', NULL, NULL, count(*), NULL, 0, NULL FROM kube_reports_internal.garbage_sweep w WHERE w.hurry
 	HAVING count(*) > 0
 	UNION ALL
-	SELECT 'restore', NULL, NULL, 1, NULL, 0, NULL FROM kube_reports.status s WHERE s.restore_pending
+	SELECT 'restore', NULL, NULL, 1, NULL, 0, NULL FROM kube_reports_internal.restoring r WHERE r.restoring
 	UNION ALL
 	SELECT 'update', NULL, NULL, 1, NULL, 0, NULL FROM kube_reports.status s WHERE s.update_pending;
 COMMENT ON VIEW kube_reports.pending

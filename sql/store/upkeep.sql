@@ -419,12 +419,17 @@ COMMENT ON FUNCTION kube_reports.after_restore(boolean)
 
 -- A restore with triggers disabled does not set restore_pending, but it brings lanes of another store.  The dump of a
 -- store that the plain script made brings the store's own row with them: see installation.sql.
+CREATE VIEW kube_reports_internal.restoring AS
+	SELECT coalesce(s.restore_pending, true) OR coalesce(kube_reports_internal.placed() <> s.tableoid, false)
+		OR EXISTS (SELECT FROM kube_reports_internal.lane l WHERE l.store IS DISTINCT FROM s.identity) AS restoring
+	FROM (SELECT) here LEFT JOIN kube_reports_internal.store s ON true;
+COMMENT ON VIEW kube_reports_internal.restoring
+	IS 'one row: what is_restoring() returns, for views of readers, who may not call it';
+
 CREATE FUNCTION kube_reports_internal.is_restoring() RETURNS boolean
 LANGUAGE sql STABLE
 BEGIN ATOMIC
-	SELECT coalesce((SELECT s.restore_pending OR coalesce(kube_reports_internal.placed() <> s.tableoid, false)
-			OR EXISTS (SELECT FROM kube_reports_internal.lane l WHERE l.store IS DISTINCT FROM s.identity)
-		FROM kube_reports_internal.store s), true);
+	SELECT r.restoring FROM kube_reports_internal.restoring r;
 END;
 COMMENT ON FUNCTION kube_reports_internal.is_restoring()
 	IS 'whether a dump was loaded and after_restore() has not run yet; true, too, when the row of table store is gone';
