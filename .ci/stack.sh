@@ -184,7 +184,7 @@ server_version()
 }
 
 # Roles, database, extension, grants, all once: server_database DIR PORT CLUSTER_ID.  With INSTALL_WAY=plain and
-# VARIANT=sql, the plain script in the place of the extension.
+# VARIANT=sql, the plain script in the place of the extension.  CLUSTER_ID '' makes no grants.
 server_database()
 {
 	local dir=$1 port=$2 cluster=$3
@@ -219,6 +219,7 @@ server_database()
 		psql_as kube_reports_owner kube_reports \
 			<<<'SET client_min_messages = warning; CREATE EXTENSION IF NOT EXISTS kube_reports'
 	fi
+	[ -n "$cluster" ] || return 0
 	psql_as kube_reports_owner kube_reports >/dev/null <<-SQL
 		SET client_min_messages = warning;
 		SELECT kube_reports.grant_proxy('kube_reports_proxy', '$cluster'::uuid);

@@ -1,6 +1,8 @@
 """Throw-away stacks: a PostgreSQL with the extension, and proxies in front of it."""
 
+import atexit
 import contextlib
+import functools
 import itertools
 import json
 import os
@@ -104,6 +106,29 @@ def own_certificates(directory):
     return directory
 
 
+@functools.cache
+def installed(variant):
+    """Returns a directory in which make has installed a variant, once for all servers of this process."""
+    directory = stack_command("server_directory")
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    stack_command("server_install", directory, f"VARIANT={variant}")
+    return f"{directory}/dest"
+
+
+@functools.cache
+def prepared(variant):
+    """
+    Returns the files of a stopped server with roles, a database and the extension: to copy them takes much less time
+    than to make them.  All copies have the same system identifier.
+    """
+    database = Database(variant)
+    atexit.register(database.remove)
+    database.start()
+    database.prepare("")
+    database.stop()
+    return f"{database.directory}/data"
+
+
 class Database:
     """A PostgreSQL server in a directory of its own."""
 
@@ -111,10 +136,18 @@ class Database:
         self.variant = variant
         self.directory = self.stack_command("server_directory")
         self.started = False
-        self.stack_command("server_install", self.directory, f"VARIANT={variant}")
+        self.install()
 
     def stack_command(self, *arguments):
         return stack_command(*arguments)
+
+    def install(self):
+        run(["cp", "-a", installed(self.variant), f"{self.directory}/dest"])
+
+    def copy_prepared(self):
+        """Takes the files of a server with roles, a database and the extension, unless there are files already."""
+        if not os.path.exists(f"{self.directory}/data"):
+            run(["cp", "-a", prepared(self.variant), f"{self.directory}/data"])
 
     def start(self, *settings):
         self.stack_command("server_start", self.directory, "", "fsync = off", *settings)
@@ -129,7 +162,7 @@ class Database:
         return self.stack_command("server_bindir", self.directory)
 
     def prepare(self, cluster):
-        """Roles, database, extension, grants."""
+        """Roles, database, extension; and grants, unless cluster is empty."""
         self.stack_command("server_database", self.directory, "5432", cluster)
 
     def connection(self, user="kube_reports_owner", database="kube_reports"):
@@ -241,6 +274,12 @@ class DatabaseBefore(Database):
     def stack_command(self, *arguments):
         return run(["/bin/bash", f"{os.environ['TREE_BEFORE']}/.ci/stack.sh", *map(str, arguments)],
                    env={**os.environ, "PG_CONFIG": os.environ["PG_CONFIG_BEFORE"]}).out.strip()
+
+    def install(self):
+        self.stack_command("server_install", self.directory, f"VARIANT={self.variant}")
+
+    def copy_prepared(self):
+        """Its files are of another version."""
 
 
 class Proxy:
@@ -368,6 +407,15 @@ class Proxy:
         """Returns the number of open watches."""
         return self.series("apiserver_longrunning_requests") or 0
 
+    def log_lines(self):
+        """Returns the lines of the log that are whole; the proxy may be writing one."""
+        return self.log_path.read_text(encoding="utf-8").rpartition("\n")[0].splitlines()
+
+    def log_entries(self, words="", level=None):
+        """Returns the entries of a log in JSON that have these words in their message, and this level."""
+        entries = (json.loads(line) for line in self.log_lines() if line.startswith("{"))
+        return [entry for entry in entries if words in entry["message"] and level in (None, entry["level"])]
+
     def kubeconfig(self):
         path = f"{self.pki}/kubeconfig-{self.port}"
         with open(path, "w", encoding="utf-8") as file:
@@ -401,7 +449,10 @@ class Stack:
             for entry in [self.pki, *(os.path.join(self.pki, name) for name in os.listdir(self.pki))]:
                 os.chown(entry, owner.pw_uid, owner.pw_gid)
 
-    def begin(self, *settings):
+    def begin(self, *settings, copied=True):
+        """copied: whether the server may have the system identifier of others."""
+        if copied:
+            self.database.copy_prepared()
         self.database.start(*settings)
         self.database.prepare(self.cluster)
         return self

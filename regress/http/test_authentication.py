@@ -885,7 +885,7 @@ def test_access_log(shared):
     assert answer.code == 200 and answer.headers["Audit-Id"] == "audit-1"
 
     def logged():
-        return [line for line in shared.proxy.log_path.read_text().splitlines() if '"auditID":"audit-1"' in line]
+        return [line for line in shared.proxy.log_lines() if '"auditID":"audit-1"' in line]
     entry = json.loads(until(logged, 5, "the line")[0])
     assert (entry["method"], entry["verb"], entry["user"], entry["groups"], entry["status"]) == \
         ("GET", "list", "auditor", ["dev", 'a"b', AUTHENTICATED], 200)

@@ -3,7 +3,6 @@ What a DBA without patience does to a database: it is harmless, or refused with 
 as docs/operations.md says.
 """
 
-import json
 import re
 
 import pytest
@@ -380,9 +379,7 @@ def test_renames(own_stack, there, back, code, told):
     store.psql(there, "postgres")
     until(lambda: store.write().code == code, 30, "the failure")
     store.write()
-    lines = until(lambda: [line for line in store.proxy.log_path.read_text(encoding="utf-8").splitlines()
-                           if (entry := json.loads(line))["level"] == "error" and told in entry["message"]], 30,
-                  "a line of the log")
+    lines = until(lambda: store.proxy.log_entries(told, "error"), 30, "a line of the log")
     # Of each process at most one.
     assert len(lines) <= 3
     store.psql(back, "postgres")
@@ -408,8 +405,7 @@ def test_rights(store):
 
 def errors(proxy, told):
     """The lines of a proxy's log, at its default verbosity, that have a text"""
-    entries = [json.loads(line) for line in proxy.log_path.read_text(encoding="utf-8").splitlines()]
-    return [entry["message"] for entry in entries if entry["level"] == "error" and told in entry["message"]]
+    return [entry["message"] for entry in proxy.log_entries(told, "error")]
 
 
 @pytest.mark.parametrize("there, back, why", [

@@ -58,7 +58,7 @@ def empty():
     database = Database()
     database.start()
     yield database
-    database.stop("immediate")
+    database.remove()
 
 
 def test_the_page(clusters, empty, tmp_path):

@@ -84,13 +84,9 @@ TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 PARENT = "00f067aa0ba902b7"
 
 
-def lines_of(proxy):
-    return [json.loads(line) for line in proxy.log_path.read_text().splitlines() if line.startswith("{")]
-
-
 def line_of(proxy, audit_id):
     """The line of a request, once it is there."""
-    return until(lambda: next((line for line in lines_of(proxy) if line.get("auditID") == audit_id), None), 10,
+    return until(lambda: next((line for line in proxy.log_entries() if line.get("auditID") == audit_id), None), 10,
                  "the line")
 
 
@@ -165,7 +161,7 @@ def test_text(logging_proxy, ns):
     answer = proxy.api().request("POST", path_of(POLR, ns), report("r1"),
                                  headers={"Audit-Id": "text-1", "User-Agent": 'a"b'}, fieldManager="m")
     assert answer.code == 201
-    line = until(lambda: next((line for line in proxy.log_path.read_text().splitlines() if 'auditID="text-1"' in line),
+    line = until(lambda: next((line for line in proxy.log_lines() if 'auditID="text-1"' in line),
                               None), 10, "the line")
     assert re.match(r'I\d{4} \d\d:\d\d:\d\d\.\d{6} +\d+ "request" auditID="text-1" method="POST" ', line), line
     assert (' resource="policyreports" ' in line and f' namespace="{ns}" ' in line
@@ -173,7 +169,7 @@ def test_text(logging_proxy, ns):
     assert re.search(r' status=201 latency=\d+\.\d{6} databaseWait=\d+\.\d{6} database=\d+\.\d{6} bytes=\d+ '
                      r'complete=true userAgent="a\\"b"$', line), line
     # Every line is one of these, those of the start as well.
-    lines = proxy.log_path.read_text().splitlines()
+    lines = proxy.log_lines()
     assert len(lines) > 2 and all(re.match(r'[EWID]\d{4} \d\d:\d\d:\d\d\.\d{6} +-?\d+ "', line)
                                   for line in lines), lines
     wrong = subprocess.run([word for word in proxy.command if word not in ("--logging-format=text",)]
@@ -206,7 +202,7 @@ def test_slow_requests(own_stack, logging_proxy, ns, form):
     assert api.request("GET", path_of(POLR, ns, "r1"), headers={"Audit-Id": "quick-1"}).code == 200
     assert api.request("GET", path_of(POLR, ns), headers={"Audit-Id": "watch-1"}, watch=1, timeoutSeconds=1).code == 200
     assert api.request("GET", "/readyz", headers={"Audit-Id": "quick-2"}).code == 200
-    line = until(lambda: next((line for line in proxy.log_path.read_text().splitlines() if "slow-1" in line), None), 10,
+    line = until(lambda: next((line for line in proxy.log_lines() if "slow-1" in line), None), 10,
                  "the line")
     if form == "json":
         line = json.loads(line)

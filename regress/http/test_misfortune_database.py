@@ -4,7 +4,6 @@ served, nothing acknowledged is lost.
 """
 
 import contextlib
-import json
 import os
 import pathlib
 import secrets
@@ -240,8 +239,7 @@ def test_read_only(own_stack, ns):
     until(lambda: api.post(path, report("r2")).code == 201, 30, "a write")
 
     def told(beginning):
-        lines = map(json.loads, proxy.log_path.read_text(encoding="utf-8").splitlines())
-        return [line["message"] for line in lines if line["message"].startswith(beginning)]
+        return [entry for entry in proxy.log_entries(beginning) if entry["message"].startswith(beginning)]
     # By one of the workers, which connects again in its own time.
     until(lambda: told("the database accepts writes again"), 30, "the end in the log")
     assert len(told("the database is read-only")) == 1

@@ -62,8 +62,7 @@ def result(source, name, rule, seconds=1700000000):
 
 def errors(proxy, text=""):
     """What it has logged that is shown by default."""
-    lines = (json.loads(line) for line in proxy.log_path.read_text().splitlines() if line.startswith("{"))
-    return [line["message"] for line in lines if line["level"] == "error" and text in line["message"]]
+    return [entry["message"] for entry in proxy.log_entries(text, "error")]
 
 
 def waiting(flow):

@@ -149,7 +149,7 @@ def test_another_store_is_never_read(replicated, ns):
     stranger = Stack()
     stranger.cluster = replicated.cluster
     try:
-        stranger.begin()
+        stranger.begin(copied=False)
         proxy = replicated.proxy(flags=[f"--read-database={stranger.database.connection('kube_reports_proxy')}",
                                         "--workers=1"])
         api = proxy.api()

@@ -1,7 +1,6 @@
 """The log lines of the start: what is served, from where, and what is missing."""
 
 import datetime
-import json
 import os
 import pathlib
 import re
@@ -11,16 +10,6 @@ import uuid
 import pytest
 
 from client import run, until
-
-
-def log_lines(proxy):
-    """The lines of a proxy's log as they are complete by now."""
-    lines = proxy.log_path.read_text().splitlines()
-    return [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}")]
-
-
-def messages(proxy, words):
-    return [line for line in log_lines(proxy) if words in line.get("message", "")]
 
 
 def attempts(database):
@@ -33,7 +22,7 @@ def attempts(database):
 def test_a_good_start(stack):
     """Two lines, no errors: where the proxy listens; what is served, with which database and versions"""
     proxy = stack.proxy()
-    served = until(lambda: messages(proxy, "is served"), 20, "the line")
+    served = until(lambda: proxy.log_entries("is served"), 20, "the line")
     assert len(served) == 1 and served[0]["level"] == "info"
     server = stack.database.psql("SHOW server_version")
     extension = stack.database.psql("SELECT extversion FROM pg_extension WHERE extname = 'kube_reports'")
@@ -41,10 +30,10 @@ def test_a_good_start(stack):
                   'database "kube_reports"', stack.database.directory, 'role "kube_reports_proxy"',
                   f"PostgreSQL {server}", f"extension {extension}"):
         assert words in served[0]["message"], words
-    listens = messages(proxy, f"listens at 127.0.0.1 port {proxy.port}")
+    listens = proxy.log_entries(f"listens at 127.0.0.1 port {proxy.port}")
     assert len(listens) == 1 and listens[0]["level"] == "info"
     assert str(proxy.metrics_port) in listens[0]["message"]
-    assert [line for line in log_lines(proxy) if line["level"] == "error"] == []
+    assert [line for line in proxy.log_entries() if line["level"] == "error"] == []
 
 
 def test_a_database_without_the_extension(own_stack):
@@ -55,14 +44,14 @@ def test_a_database_without_the_extension(own_stack):
                       "CREATE DATABASE kube_reports OWNER kube_reports_owner"):
         database.psql(statement, user="postgres", database="postgres")
     proxy = own_stack.proxy(ready=False, flags=("--workers=2",))
-    until(lambda: len(messages(proxy, "readyz fails")) == 2, 20, "both workers to say that they are not ready")
+    until(lambda: len(proxy.log_entries("readyz fails")) == 2, 20, "both workers to say that they are not ready")
 
     def said():
         """The error: said once; and each worker says once that it is not ready, and that is all."""
-        told = messages(proxy, "CREATE EXTENSION kube_reports")
+        told = proxy.log_entries("CREATE EXTENSION kube_reports")
         assert len(told) == 1 and told[0]["level"] == "error"
         assert 'database "kube_reports" does not have the extension' in told[0]["message"]
-        shown = [line for line in log_lines(proxy) if "listens at" not in line["message"]]
+        shown = [line for line in proxy.log_entries() if "listens at" not in line["message"]]
         assert len(shown) == 3, shown
         return shown
 
@@ -93,13 +82,13 @@ def test_a_database_without_the_extension(own_stack):
 
     # The next thing that is missing is told in the same way.
     database.psql("CREATE EXTENSION kube_reports")
-    told = until(lambda: messages(proxy, "grant_proxy"), 20, "what is missing next")
+    told = until(lambda: proxy.log_entries("grant_proxy"), 20, "what is missing next")
     assert f"SELECT kube_reports.grant_proxy('kube_reports_proxy', '{own_stack.cluster}')" in told[0]["message"]
     database.psql(f"SELECT kube_reports.grant_proxy('kube_reports_proxy', '{own_stack.cluster}')")
     proxy.wait_ready()
-    until(lambda: len(messages(proxy, "readyz passes again")) == 2, 20, "both workers")
-    assert {line["level"] for line in messages(proxy, "readyz passes again")} == {"info"}
-    assert len(messages(proxy, "is served")) == 1
+    until(lambda: len(proxy.log_entries("readyz passes again")) == 2, 20, "both workers")
+    assert {line["level"] for line in proxy.log_entries("readyz passes again")} == {"info"}
+    assert len(proxy.log_entries("is served")) == 1
 
 
 def test_ready_when_every_worker_is(own_stack):
@@ -107,7 +96,7 @@ def test_ready_when_every_worker_is(own_stack):
     own_stack.begin()
     own_stack.database.stop()
     proxy = own_stack.proxy(ready=False, flags=("--workers=2",))
-    until(lambda: len(messages(proxy, "readyz fails")) == 2, 20, "both workers to say that they are not ready")
+    until(lambda: len(proxy.log_entries("readyz fails")) == 2, 20, "both workers to say that they are not ready")
     api = proxy.api()
 
     def answer(path):
@@ -159,7 +148,7 @@ def test_what_is_served_goes(own_stack, lost, why, advice, back):
     until(not_ready, 20, "/readyz/database to say what is missing")
     assert set(codes) == {503}
     # Beside the statements that fail, each told once a minute.
-    told = until(lambda: [line for line in messages(proxy, advice) if line["level"] == "error"
+    told = until(lambda: [line for line in proxy.log_entries(advice) if line["level"] == "error"
                           and not line["message"].startswith("database: ")], 10, "the line of a start")
     assert len(told) == 1
     assert api.get(path).code == 503
@@ -175,7 +164,7 @@ def test_a_role_of_another_cluster(stack):
     """The log says which call of grant_proxy() binds a role"""
     wanted = str(uuid.uuid4())
     proxy = stack.proxy(cluster=wanted, ready=False)
-    told = until(lambda: messages(proxy, "may not serve cluster"), 20, "the error")
+    told = until(lambda: proxy.log_entries("may not serve cluster"), 20, "the error")
     for words in ("grant_proxy(", wanted, stack.cluster):
         assert words in told[0]["message"]
 

@@ -326,8 +326,7 @@ def test_access_log(own_stack, ns):
     assert answer.code == 201
 
     def logged():
-        return next((line for line in map(json.loads, proxy.log_path.read_text().splitlines())
-                     if line.get("auditID") == given), None)
+        return next((entry for entry in proxy.log_entries() if entry.get("auditID") == given), None)
     line = until(logged, 10, "the line")
     assert (line["method"], line["verb"], line["status"], line["complete"]) == ("POST", "create", 201, True)
     assert line["uri"] == path_of(POLR,
