@@ -70,6 +70,10 @@ MATRIX = {
     },
     "apiservice-objects": {"apiServices": {"method": "objects"}},
     "apiservice-none": {"apiServices": {"method": "none"}},
+    "apiservice-later": {
+        "apiServices": {"enabled": False, "additionalGroups": ["aquasecurity.github.io/v1alpha1"]}
+    },
+    "apiservice-objects-later": {"apiServices": {"enabled": False, "method": "objects"}},
     "all-groups": {
         "apiServices": {
             "groups": {"kyverno.io/v1alpha2": True},

@@ -239,12 +239,17 @@ def test_hooks():
     assert words[2] == "disable" and groups == [*served, "kyverno.io/v1alpha2"]
 
 
-def test_all_groups_switched_off():
+@pytest.mark.parametrize("how", ["each", "together"])
+def test_all_groups_switched_off(how):
     """An upgrade hands back groups that were enabled before, also when no group is left"""
     names = ("openreports.io/v1alpha1", "reports.kyverno.io/v1", "wgpolicyk8s.io/v1alpha2")
+    off = {"groups": {name: False for name in names}}
+    if how == "together":
+        names = (*names, "example.org/v1")
+        off = {"enabled": False, "additionalGroups": ["example.org/v1"]}
     hooks = {
         one["metadata"]["annotations"]["helm.sh/hook"]: pod["spec"]["containers"][0]
-        for one, pod in pods(render({"apiServices": {"groups": {name: False for name in names}}}))
+        for one, pod in pods(render({"apiServices": off}))
         if "annotations" in one["metadata"]
     }
     ((when, container),) = hooks.items()

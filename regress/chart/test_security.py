@@ -153,6 +153,17 @@ def test_least():
     assert "v1alpha2.kyverno.io" not in proxy["rules"][0]["resourceNames"]
 
 
+def test_no_rule_for_all_api_services():
+    """A rule with an empty list of names would allow every APIService: without groups there is none"""
+    names = ("openreports.io/v1alpha1", "reports.kyverno.io/v1", "wgpolicyk8s.io/v1alpha2")
+    for values in ({"groups": {name: False for name in names}}, {"enabled": False}, {"method": "none"}):
+        rules = [rule for one in of_kind(render({"apiServices": values}), "ClusterRole") for rule in one["rules"]
+                 if "apiservices" in rule["resources"]]
+        assert rules or "groups" in values
+        for rule in rules:
+            assert rule.get("resourceNames") or set(rule["verbs"]) <= {"create", "list"}, rule
+
+
 def test_roles_for_people():
     """The roles have all built-in types, and are aggregated to the cluster's roles view and admin."""
     types = {path.stem.partition(".")[::2] for path in (TOP / "sql" / "crds").glob("*.json")}

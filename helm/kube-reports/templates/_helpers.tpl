@@ -91,14 +91,19 @@ annotations:
 
 {{/* GROUP/VERSION of each APIService that is wanted, and of each that is not, one to a line. */}}
 {{- define "kube-reports.enabledGroups" -}}
+{{- if .Values.apiServices.enabled }}{{ include "kube-reports.servedGroups" . }}{{ end -}}
+{{- end }}
+
+{{- define "kube-reports.servedGroups" -}}
 {{- $groups := .Values.apiServices.additionalGroups -}}
 {{- range $group, $enabled := .Values.apiServices.groups }}{{ if $enabled }}{{ $groups = append $groups $group }}{{ end }}{{ end -}}
 {{- $groups | uniq | sortAlpha | join "\n" -}}
 {{- end }}
 
 {{- define "kube-reports.disabledGroups" -}}
-{{- $groups := list -}}
-{{- range $group, $enabled := .Values.apiServices.groups }}{{ if not $enabled }}{{ $groups = append $groups $group }}{{ end }}{{ end -}}
+{{- $off := not .Values.apiServices.enabled -}}
+{{- $groups := ternary .Values.apiServices.additionalGroups list $off -}}
+{{- range $group, $enabled := .Values.apiServices.groups }}{{ if or $off (not $enabled) }}{{ $groups = append $groups $group }}{{ end }}{{ end -}}
 {{- $groups | uniq | sortAlpha | join "\n" -}}
 {{- end }}
 
