@@ -24,6 +24,7 @@ SENDER = "regress/http/test_forward_sender.py"
 HOWTO = "regress/http/test_howto.py"
 MOVING_PAGE = "regress/http/test_moving_page.py"
 MOVING = "regress/cluster/test_moving.py"
+MOVE_BY_HELM = "regress/cluster/test_move_by_helm.py"
 INSTALL_PAGE = "regress/cluster/test_install_page.py"
 CHART_PAGES = "regress/chart/test_pages.py"
 CHART_DATABASE = "regress/chart/test_database.py"
@@ -31,6 +32,7 @@ CHART_FORWARDING = "regress/chart/test_forwarding.py"
 CHECK_DEB = ".ci/check-deb"
 FAILOVER = "regress/http/test_failover.py"
 UPDATE = "regress/http/test_update.py"
+FIRST_FLEET = "regress/http/test_first_fleet.py::test_the_page regress/cluster/test_first_fleet.py::test_the_page"
 
 PROCEDURES = {
     "README.md": {
@@ -64,8 +66,8 @@ PROCEDURES = {
         "policy_report_result{": SHOWN,
     },
     "docs/first-fleet.md": {
-        "```": "regress/http/test_first_fleet.py::test_the_page",
-        "```sql": "regress/http/test_first_fleet.py::test_the_page",
+        "```": FIRST_FLEET,
+        "```sql": FIRST_FLEET,
     },
     "docs/fleet.md": {
         "```sql": "regress/http/test_fleet.py::test_the_page regress/http/test_fleet.py::test_grants_by_label",
@@ -90,7 +92,7 @@ PROCEDURES = {
     "docs/howto.md": {
         "kubectl annotate --local": f"{HOWTO}::test_a_type_from_yaml",
         "enable aquasecurity.github.io": f"{GROUPS}::test_register_with_api_services",
-        "```yaml": f"{HOWTO}::test_a_type_from_yaml",
+        "```yaml": f"{HOWTO}::test_a_type_from_yaml regress/cluster/test_takeover.py::test_manifest_of_the_page",
         "apiservice status": "regress/http/test_api_service_command.py::test_commands_of_the_page",
         "--read-database": "regress/http/test_standby_reads.py::test_lists",
         "--cascade=orphan": f"{HOWTO}::test_cascade",
@@ -116,11 +118,14 @@ PROCEDURES = {
     },
     "docs/moving-in.md": {
         "export DATABASE": Reason("says where your cluster and database are"),
-        "import --from-cluster --kubeconfig": f"{MOVING_PAGE}::test_in_by_the_page",
-        "import --from-cluster --prune": f"{MOVING_PAGE}::test_in_by_the_page",
+        "import --from-cluster --kubeconfig": f"{MOVING_PAGE}::test_in_by_the_page {MOVE_BY_HELM}::test_with_a_gap",
+        "import --from-cluster --prune": f"{MOVING_PAGE}::test_in_by_the_page {MOVE_BY_HELM}::test_with_a_gap",
+        "helm install": f"{MOVE_BY_HELM}::test_with_a_gap {MOVE_BY_HELM}::test_without_a_gap",
+        "apiServices.enabled=true": f"{MOVE_BY_HELM}::test_with_a_gap {MOVE_BY_HELM}::test_without_a_gap",
+        "apiServices.enabled=false\n": f"{MOVE_BY_HELM}::test_with_a_gap {MOVE_BY_HELM}::test_without_a_gap",
         "apiservice enable": f"{MOVING}::test_in_with_one_version",
-        '"op": "copy"': f"{MOVING}::test_in_and_out",
-        "--version=etcd": f"{MOVING_PAGE}::test_in_by_the_page",
+        '"op": "copy"': f"{MOVING}::test_in_and_out {MOVE_BY_HELM}::test_without_a_gap",
+        "--version=etcd": f"{MOVING_PAGE}::test_in_by_the_page {MOVE_BY_HELM}::test_without_a_gap",
         '"op": "remove"': f"{MOVING}::test_in_and_out",
         "REPORTS_SERVER": f"{MOVING_PAGE}::test_reports_server_by_the_page",
         '"categories"': f"{MOVING}::test_in_with_one_version",
@@ -129,6 +134,7 @@ PROCEDURES = {
         "psql -X -A -t": f"{MOVING_PAGE}::test_in_by_the_page",
         "apiservice disable": f"{MOVING}::test_in_and_out",
         "kubectl apply --server-side": f"{MOVING}::test_in_and_out",
+        "kubectl delete crd": f"{MOVING}::test_without_the_crds",
         "managed-by=kyverno": f"{MOVING_PAGE}::test_results_that_count_twice",
     },
     "docs/operations.md": {
