@@ -54,6 +54,16 @@ has_resource(Asker *kube, Arena *arena, const ReportKind *kind, const char *vers
 	return false;
 }
 
+/* Whether the cluster has the CustomResourceDefinition; true if kube-apiserver does not tell. */
+static bool
+has_definition(Asker *kube, Arena *arena, const ReportKind *kind)
+{
+	Ask			question = {.path = arena_printf(arena, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/%s",
+												 kind->name)};
+
+	return ask(kube, arena, &question).status != 404;
+}
+
 static void
 explain_hidden(const ReportKind *kind, const char *service)
 {
@@ -98,6 +108,9 @@ cleanup_version(Asker *kube, Arena *arena, const ReportKind *kind, const char *w
 			has_resource(kube, arena, kind, version))
 			return arena_strdup(arena, version);
 	}
+	*absent = reach == CRD_SERVED && wanted[0] == '\0' && !has_definition(kube, arena, kind);
+	if (*absent)
+		return NULL;
 	if (reach == CRD_SERVED)
 		explain_hidden(kind, why);
 	else

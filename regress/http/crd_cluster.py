@@ -169,6 +169,9 @@ class CrdHandler(Handler):
         place = self.place()
         if path == "/metrics":
             self.answer(200, "text/plain", server.metrics().encode())
+        elif match := re.fullmatch(r"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/([^.]+)[.](.+)", path):
+            found = (match[2], match[1]) in server.stored
+            self.document(200 if found else 404, {"metadata": {"name": f"{match[1]}.{match[2]}"}} if found else {})
         elif place is not None and not place[4]:
             self.list_reports(*place[:3])
         elif place is not None:
