@@ -12,6 +12,7 @@ import os
 import pathlib
 import signal
 import subprocess
+import urllib.request
 
 from client import Api, run, until
 
@@ -81,7 +82,8 @@ class ControlPlane:
     """One in a directory; pki is a directory of .ci/stack.sh's certificates, whose CA becomes that of clients."""
 
     def __init__(self, directory, pki, stack_command, free_port, etcd_flags=("--unsafe-no-fsync",), apiserver_flags=(),
-                 manager_flags=()):
+                 manager_flags=(), restricted=False):
+        """restricted: every namespace takes only pods of the restricted Pod Security level."""
         self.directory = pathlib.Path(directory)
         self.directory.mkdir(parents=True)
         self.pki = pki
@@ -94,6 +96,8 @@ class ControlPlane:
         self._keys()
         self.etcd = self._store(etcd_flags)
         certificates = self.directory
+        if restricted:
+            apiserver_flags = [*apiserver_flags, f"--admission-control-config-file={self._restrict()}"]
         self.apiserver = self._run("kube-apiserver", [
             f"--etcd-servers=http://127.0.0.1:{self.etcd_port}", "--bind-address=127.0.0.1",
                                                       f"--secure-port={self.port}",
@@ -141,6 +145,16 @@ class ControlPlane:
         self.stack_command("certificate", f"{self.directory}/front", "front-proxy-client",
                            "/CN=front-proxy-client", "clientAuth")
         run(["openssl", "genrsa", "-traditional", "-out", f"{self.directory}/tokens.key", "2048"])
+
+    def _restrict(self):
+        """What makes the restricted level that of namespaces without labels; the file."""
+        path = self.directory / "admission.json"
+        path.write_text(json.dumps({
+            "apiVersion": "apiserver.config.k8s.io/v1", "kind": "AdmissionConfiguration",
+            "plugins": [{"name": "PodSecurity", "configuration": {
+                "apiVersion": "pod-security.admission.config.k8s.io/v1", "kind": "PodSecurityConfiguration",
+                "defaults": {"enforce": "restricted", "enforce-version": "latest"}}}]}), encoding="utf-8")
+        return path
 
     def _run(self, name, flags):
         process = Process(name, [self.programs[name], *flags], self.directory)
@@ -231,6 +245,34 @@ class ControlPlane:
         """What a proxy takes for the cluster's id."""
         return until(lambda: self.api().get("/api/v1/namespaces/kube-system").json.get("metadata", {}).get("uid"), 30,
                      "kube-system")
+
+    # --- etcd ---
+
+    def ask_etcd(self, path, **question):
+        """An answer of etcd to JSON."""
+        asked = urllib.request.Request(f"http://127.0.0.1:{self.etcd_port}/v3/{path}", json.dumps(question).encode(),
+                                       {"Content-Type": "application/json"})
+        with urllib.request.urlopen(asked, timeout=60) as answer:
+            return json.load(answer)
+
+    def keys(self, prefix):
+        """How many keys etcd has below /registry/."""
+        first = f"/registry/{prefix}/".encode()
+        answer = self.ask_etcd("kv/range", key=base64.b64encode(first).decode(), count_only=True,
+                               range_end=base64.b64encode(first[:-1] + b"0").decode())
+        return int(answer.get("count", 0))
+
+    def defragment(self):
+        """What etcdctl does after a compaction of all that is past."""
+        revision = self.ask_etcd("kv/range", key="AA==")["header"]["revision"]
+        self.ask_etcd("kv/compaction", revision=revision, physical=True)
+        self.ask_etcd("maintenance/defragment")
+
+    def metric(self, name, *labels):
+        """A value of kube-apiserver's metrics: of the first line that has all these labels; None when there is none."""
+        lines = self.api().get("/metrics").body.decode().splitlines()
+        return next((float(line.rsplit(" ", 1)[1]) for line in lines
+                     if line.startswith((name + "{", name + " ")) and all(label in line for label in labels)), None)
 
     # --- APIServices ---
 

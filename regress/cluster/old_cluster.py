@@ -8,12 +8,14 @@ from control_plane import API_SERVICES, NAMESPACE, SERVICE
 
 GROUP_VERSION = "wgpolicyk8s.io/v1alpha2"
 NAME = "v1alpha2.wgpolicyk8s.io"
-CRDS = [TOP / "sql" / "crds" / f"{name}.wgpolicyk8s.io.json" for name in ("policyreports", "clusterpolicyreports")]
+CRDS = [TOP / "sql" / "crds" / f"{name}.json" for name in (
+    "policyreports.wgpolicyk8s.io", "clusterpolicyreports.wgpolicyk8s.io", "ephemeralreports.reports.kyverno.io",
+    "clusterephemeralreports.reports.kyverno.io")]
 
 
-def old_clusters():
+def old_clusters(**control_plane):
     """One, as the body of a fixture."""
-    own = Cluster()
+    own = Cluster(**control_plane)
     try:
         for file in CRDS:
             own.plane.kubectl("apply", "--server-side", "-f", str(file))

@@ -41,6 +41,7 @@ class Release:
         self.helm = helm
         self.prepared, self.hosts = prepared, hosts
         self.cluster = Cluster(settings=["listen_addresses = '127.0.0.1'"], apiserver_flags=["--allow-privileged=true"],
+                               restricted=True,
                                manager_flags=["--controllers=*,-node-lifecycle-controller,-taint-eviction-controller"])
         self.plane = self.cluster.plane
         self.api = self.plane.api()

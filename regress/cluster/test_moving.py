@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import re
+import threading
 
 import pytest
 
@@ -12,6 +13,7 @@ from conftest import TOP, Cluster, documents
 
 PAGE = (TOP / "docs" / "moving-in.md").read_text(encoding="utf-8")
 POLR, CPOLR = "policyreports.wgpolicyk8s.io", "clusterpolicyreports.wgpolicyk8s.io"
+OTHERS = "ephemeralreports.reports.kyverno.io", "clusterephemeralreports.reports.kyverno.io"
 LIST = "/apis/wgpolicyk8s.io/{}/policyreports"
 IN_SHOP = "/apis/wgpolicyk8s.io/{}/namespaces/shop/policyreports"
 SERVED = "wgpolicyk8s.io/v1alpha2"
@@ -29,7 +31,7 @@ class Moving(Cluster):
         self.grant()
         self.plane.service()
         self.first = self.proxy()
-        self.plane.apply(*(json.loads((TOP / "sql" / "crds" / f"{name}.json").read_text()) for name in (POLR, CPOLR)))
+        self.apply_crds()
         self.plane.user("mover")
         self.plane.apply(*documents("security.md", "name: kube-reports-import"), *(
             {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": role},
@@ -39,6 +41,10 @@ class Moving(Cluster):
         self.mover = self.plane.write_kubeconfig("mover", certificate=f"{self.plane.pki}/user-mover")
         self.wait_crds("v1alpha2")
         return self
+
+    def apply_crds(self):
+        self.plane.apply(*(json.loads((TOP / "sql" / "crds" / f"{name}.json").read_text())
+                           for name in (POLR, CPOLR, *OTHERS)))
 
     def wait_crds(self, version, *others):
         def stored():
@@ -165,23 +171,123 @@ def test_in_and_out(moving):
         assert back[key]["metadata"]["labels"].items() >= document["metadata"]["labels"].items()
 
 
-def test_in_with_one_version(moving):
-    """Copies of before are replaced; etcd is cleaned up before the switch, which shows the copies."""
+def switch(moving):
+    moving.shell(moving.here(command("apiservice enable")))
+
+
+def hand_back(moving):
+    moving.shell(command("apiservice disable"))
+    moving.wait_crds("v1alpha2")
+
+
+def fill(moving, prefix, count=10):
+    """Reports with an owner, in what serves the group now."""
     plane, api = moving.plane, moving.plane.api()
     if api.get("/api/v1/namespaces/shop").code == 404:
         plane.namespace("shop")
     owner = api.post("/api/v1/namespaces/shop/configmaps", {
-        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "another"}}).json
-    for number in range(10):
-        moving.create(f"s-{number}", owner)
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"owner-of-{prefix}"}}).json
+    for number in range(count):
+        moving.create(f"{prefix}-{number}", owner)
+
+
+def test_in_with_one_version(moving):
+    """
+    Once more, where etcd is newer than the copies of before: they are replaced, the switch, and only then etcd is
+    cleaned up, while the group is handed back for that
+    """
+    plane, api = moving.plane, moving.plane.api()
+    fill(moving, "s")
     before = moving.reports()
-    moving.shell(command("import --from-cluster --prune").replace("--prune", "--prune --overwrite"), moving.mover)
-    done = moving.shell(command("cleanup --also-gone --yes"), moving.mover)
-    assert re.search(rf"{POLR} +{len(before)} +{len(before)} +0 +0", done.out), done.out
-    assert moving.reports() == {}
-    moving.shell(moving.here(command("apiservice enable")))
+    again = command("import --from-cluster --prune").replace("--prune", "--prune --overwrite")
+    moving.shell(again, moving.mover)
+    assert "all objects were stored before" in moving.shell(again, moving.mover).err
+    switch(moving)
     until(lambda: moving.reports() == before, 60, "the copies behind the aggregator")
     # Garbage collection knows the copies by the uids that they kept, as soon as its watch has left etcd.
     moving.shell(command('"categories"'))
-    api.delete("/api/v1/namespaces/shop/configmaps/another")
+    api.delete("/api/v1/namespaces/shop/configmaps/owner-of-s")
     until(lambda: all(not name.startswith("s-") for _, name in moving.reports()), 180, "the end of what was owned")
+    copies = {key: value for key, value in before.items() if not key[1].startswith("s-")}
+    assert moving.reports() == copies and copies
+
+    # No version leads to etcd while the proxies serve the only one.
+    refused = moving.shell("! " + command("cleanup --dry-run"), moving.mover)
+    assert "apiservice disable" in refused.err or "hidden" in refused.err, refused.err
+    hand_back(moving)
+    # Their owner is gone: if the collector was first, etcd has none of them any more.
+    until(lambda: moving.reports().keys() >= copies.keys(), 60, "the reports of etcd")
+    done = moving.shell(command("cleanup --also-gone --yes"), moving.mover)
+    assert re.search(rf"{POLR} +[0-9]+ +[0-9]+ +0 +0\n", done.out), done.out
+    assert moving.reports() == {} and plane.keys(f"wgpolicyk8s.io/{POLR.partition('.')[0]}") == 0
+    switch(moving)
+    until(lambda: moving.reports() == copies, 60, "the copies behind the aggregator")
+
+
+class Reader(threading.Thread):
+    """Lists all the time; what was not the answer that it should be is in wrong."""
+
+    def __init__(self, moving, names):
+        super().__init__(daemon=True)
+        self.api, self.names = moving.plane.api(), names
+        self.wrong, self.count = [], 0
+        self.ending = threading.Event()
+
+    def run(self):
+        while not self.ending.is_set():
+            answer = self.api.get(LIST.format("v1alpha2"))
+            self.count += 1
+            if answer.code != 200 or {item["metadata"]["name"] for item in answer.json["items"]} != self.names:
+                self.wrong.append(answer)
+
+
+def test_without_the_crds(moving):
+    """
+    The CRDs are deleted under a group that the proxies serve: etcd's objects go with them, no client notices, and the
+    proxies serve on.  Without the proxies the group is gone then, but no report.
+    """
+    plane, api = moving.plane, moving.plane.api()
+    hand_back(moving)
+    fill(moving, "c")
+    etcd = moving.reports()
+    moving.shell(command("import --from-cluster --kubeconfig"), moving.mover)
+    done = moving.shell(command("cleanup --dry-run"), moving.mover)
+    assert re.search(rf"{POLR} +v1alpha2 +{len(etcd)} +{len(etcd)} +0 +0", done.out), done.out
+    switch(moving)
+    until(lambda: moving.reports().keys() > etcd.keys(), 60, "the copies behind the aggregator")
+    before = moving.reports()
+    assert plane.keys("wgpolicyk8s.io/policyreports") == len(etcd) > 0
+    reader = Reader(moving, {name for _, name in before})
+    reader.start()
+    moving.shell(command("kubectl delete crd"))
+    until(lambda: plane.keys("wgpolicyk8s.io/policyreports") == 0, 60, "the end of the objects in etcd")
+    assert api.get(f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{POLR}").code == 404
+    count = reader.count
+    until(lambda: reader.count > count + 50, 60, "further lists")
+    reader.ending.set()
+    reader.join(60)
+    assert reader.wrong == []
+
+    # The APIService stays, over a restart; people and namespaces find the types.
+    plane.restart_apiserver()
+    plane.wait_available(SERVED)
+    assert moving.reports() == before
+    assert "policyreports" in plane.kubectl("api-resources", "--api-group=wgpolicyk8s.io", "--cached=false")
+    plane.namespace("short")
+    assert api.post(f"/apis/{SERVED}/namespaces/short/policyreports", {
+        "apiVersion": SERVED, "kind": "PolicyReport", "metadata": {"name": "short"}}).code == 201
+    assert api.delete("/api/v1/namespaces/short").code == 200
+    until(lambda: api.get("/api/v1/namespaces/short").code == 404, 180, "the end of a namespace")
+
+    # The worst case: the group is handed back, and nobody serves it.  The database has the reports.
+    moving.shell(command("apiservice disable"))
+    until(lambda: api.get(LIST.format("v1alpha2")).code == 404, 60, "the end of the group")
+    assert moving.stack.database.psql("SELECT count(*) FROM kube_reports.stored_report") == str(len(before))
+    # The CRDs come back without objects: to import all copies look gone, and it deletes none unless it is told.
+    moving.apply_crds()
+    moving.wait_crds("v1alpha2")
+    assert moving.reports() == {}
+    done = moving.shell(command("import --from-cluster --kubeconfig"), moving.mover)
+    assert re.search(rf"{POLR} +0( +[0-9]+)+ +[1-9][0-9]*\n", done.out), done.out
+    switch(moving)
+    until(lambda: moving.reports() == before, 60, "the reports")

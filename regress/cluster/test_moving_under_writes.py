@@ -23,6 +23,7 @@ def old_cluster():
 def patch_crds(cluster, operation):
     """One of the page's commands that patch CRDs."""
     command_line = next(text for text in re.findall(r"kubectl (patch crd [^`]*?\]')", PAGE) if operation in text)
+    command_line = command_line.replace("\\\n", "")
     words, patch = re.fullmatch(r"(.*) -p '(.*)'", command_line, re.S).groups()
     cluster.plane.kubectl(*words.split(), "-p", patch)
 
