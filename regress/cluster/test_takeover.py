@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from client import POLR, path_of, report, until
+from client import POLR, path_of, report, sql_text, until
+from conftest import TOP, documents
 from control_plane import API_SERVICES, NAMESPACE, SERVICE
 from old_cluster import CRDS, GROUP_VERSION, api_service, command, disable, enable, names, old_clusters
 
@@ -112,6 +113,42 @@ def test_without_crds(old_cluster):
     old_cluster.plane.wait_available(group_version)
     disable(old_cluster, group_version)
     until(lambda: old_cluster.plane.api().get(f"{API_SERVICES}/{name}").code == 404, 30, "the end of the APIService")
+
+
+def test_manifest_of_the_page(old_cluster):
+    """
+    The YAML of docs/howto.md, applied by kubectl beside the CRD: kube-apiserver leaves it as it is, and makes its own
+    when it is deleted
+    """
+    plane, stack = old_cluster.plane, old_cluster.stack
+    crd = json.loads((TOP / "regress" / "crds" / "vulnerabilityreports.aquasecurity.github.io.json").read_text())
+    group_version, name = "aquasecurity.github.io/v1alpha1", "v1alpha1.aquasecurity.github.io"
+    path = f"/apis/{group_version}/namespaces/default/vulnerabilityreports"
+    plane.kubectl("apply", "--server-side", "-f", "-", input=json.dumps(crd))
+    plane.wait_available(group_version)
+    (manifest,) = documents("howto.md", "kind: APIService")
+    assert manifest["metadata"]["name"] == name and manifest["spec"]["caBundle"] == ""
+    manifest["spec"]["caBundle"] = plane.api_service(group_version, 443)["spec"]["caBundle"]
+    manifest["spec"]["service"]["port"] = old_cluster.first.port
+    stack.database.psql(f"SELECT kube_reports.register_crd({sql_text(crd)})")
+    try:
+        plane.apply(manifest)
+        until(lambda: plane.available(group_version) and plane.api().get(path).headers.get("Audit-Id")
+              and plane.api().get(path).code == 200, 60, "the proxy's answer")
+        taken = plane.api().get(f"{API_SERVICES}/{name}").json
+        assert taken["spec"]["service"]["name"] == SERVICE
+        # What made kube-apiserver put the spec back before.
+        plane.kubectl("annotate", "crd", crd["metadata"]["name"], "touched=yes")
+        plane.restart_apiserver()
+        plane.wait_available(group_version)
+        assert plane.api().get(f"{API_SERVICES}/{name}").json["spec"]["service"] == manifest["spec"]["service"]
+        assert plane.keys("aquasecurity.github.io") == 0
+        plane.kubectl("delete", "apiservice", name)
+        until(lambda: "service" not in (plane.api().get(f"{API_SERVICES}/{name}").json.get("spec") or {"service": 0}),
+              60, "kube-apiserver's own APIService")
+    finally:
+        plane.kubectl("delete", "crd", crd["metadata"]["name"])
+        stack.database.psql(f"SELECT kube_reports.unregister('{crd['metadata']['name']}', true)")
 
 
 def discovered(plane):
