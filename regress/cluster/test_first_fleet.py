@@ -77,7 +77,7 @@ def empty():
     database = HTTP.Database()
     database.start()
     yield database
-    database.stop("immediate")
+    database.remove()
 
 
 def test_the_page(clusters, empty, tmp_path):
