@@ -236,6 +236,10 @@ end_for_question(const FlagSet *set, const char *argument)
 		printf("%.*s %s\n", (int) strcspn(set->program, " "), set->program, KUBE_REPORTS_VERSION);
 		exit(0);
 	}
+	if (strncmp(argument, "--help=", strlen("--help=")) == 0)
+		usage_error(set, "help", argument + strlen("--help="), "takes no value");
+	if (strncmp(argument, "--version=", strlen("--version=")) == 0)
+		usage_error(set, "version", argument + strlen("--version="), "takes no value");
 }
 
 size_t

@@ -266,6 +266,7 @@ send_items(ImportBatch *batch, ImportItem *items, size_t count)
 	if (rows == NULL)
 	{
 		note_outcome(batch, &items[0], "refused", failure.message);
+		batch->unnoted++;
 		return true;
 	}
 	for (int row = 0; row < pg_rows_count(rows); row++)

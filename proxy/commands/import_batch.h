@@ -48,6 +48,7 @@ typedef struct ImportBatch
 	ImportCounts counts;
 	Progress	progress;
 	size_t		kept_told;
+	size_t		unnoted;		/* objects that the database could not take: it does not know that they were seen */
 	Arena		arena;			/* memory of the items */
 	ImportItem	items[IMPORT_BATCH_OBJECTS];
 	size_t		count;

@@ -100,6 +100,12 @@ look_for_gone(Import *import, ImportBatch *batch, const char *since)
 	PgFailure	failure;
 	size_t		found;
 
+	if (batch->unnoted > 0)
+	{
+		progress_tell(&batch->progress, "copies whose objects the source no longer has are not looked for, because of "
+					  "the refused objects");
+		return true;
+	}
 	report_store_name(&import->store, batch->kind, parameters);
 	parameters[4] = (PgParameter) {.text = since};
 	parameters[5] = (PgParameter) {.text = options.prune ? "true" : "false"};

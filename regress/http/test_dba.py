@@ -110,6 +110,46 @@ def test_rewrites(store):
     store.well()
 
 
+def test_tablespaces(store):
+    """
+    A month of history goes where report_change was moved to, or to default_tablespace; where the owner may not, it goes
+    to the tablespace of the database, because writers cannot do without it. The same for indexes of a restore
+    """
+    store.psql("SET allow_in_place_tablespaces = on; CREATE TABLESPACE fast LOCATION ''", "postgres")
+    place = ("SELECT DISTINCT coalesce(s.spcname, 'usual') FROM pg_class c LEFT JOIN pg_tablespace s "
+             "ON s.oid = c.reltablespace WHERE c.relname ~ '^report_change_{}'")
+    try:
+        store.psql("ALTER DATABASE kube_reports SET default_tablespace = fast;"
+                   "ALTER DATABASE kube_reports SET temp_tablespaces = fast", "postgres")
+        assert "permission denied for tablespace" in store.psql("CREATE TABLE public.own ()", check=False).err
+        # As in the first second of a month that has no partition yet.
+        partition = store.psql(f"SELECT {MONTH}")
+        store.psql(f"DROP TABLE kube_reports_internal.{partition}")
+        store.end_sessions()
+        until(lambda: store.write().code == 201, 30, "a write")
+        assert store.psql(place.format(partition[-7:])) == "usual"
+        store.psql("CALL kube_reports.rebuild()")
+        told = store.psql("SELECT kube_reports.make_history('2031-01-01')", check=False)
+        assert 'may not use tablespace "fast"' in told.err and "GRANT CREATE ON TABLESPACE fast" in told.err
+        assert store.psql("SELECT kube_reports.enable_text_search()") == "t"
+        store.psql("GRANT CREATE ON TABLESPACE fast TO kube_reports_owner", "postgres")
+        store.psql("SELECT kube_reports.make_history('2031-02-01')")
+        store.psql("ALTER DATABASE kube_reports RESET default_tablespace", "postgres")
+        store.psql("SELECT kube_reports.make_history('2031-03-01')")
+        store.psql("ALTER TABLE kube_reports_internal.report_change SET TABLESPACE fast")
+        store.psql("SELECT kube_reports.make_history('2031-04-01')")
+        assert [store.psql(place.format(f"2031_0{month}")) for month in range(1, 5)] == [
+            "usual", "fast", "usual", "fast"]
+        store.end_sessions()
+        store.well()
+    finally:
+        store.psql("ALTER TABLE kube_reports_internal.report_change SET TABLESPACE pg_default;"
+                   "ALTER DATABASE kube_reports RESET ALL", "postgres")
+        store.psql("DROP TABLE " + ", ".join(f"kube_reports_internal.report_change_2031_0{month}"
+                                             for month in range(1, 5)))
+        store.psql("SELECT kube_reports.set_setting('text_search', NULL); DROP TABLESPACE fast", "postgres")
+
+
 def test_settings_of_the_database(store):
     """Readers and owners get the same answers, proxies serve, whatever ALTER DATABASE sets"""
     def answers():

@@ -363,6 +363,29 @@ def test_gone_at_the_source(cluster):
     assert len(stored(cluster)) == 2
 
 
+def test_refused_is_not_gone(cluster):
+    """An object that was copied and then becomes invalid at the source is still there: --prune deletes no copy of it"""
+    fill(cluster, 3)
+    load(cluster)
+    cluster.add(WG, "policyreports", {**report(1), "results": [{"policy": "p", "result": "bogus"}]})
+    cluster.drop(WG, "policyreports", "shop", "r-000002")
+    done = load(cluster, "--prune", code=1)
+    assert table(done, "policyreports.wgpolicyk8s.io") == {"read": 2, "unchanged": 1, "refused": 1, "verified": 1,
+                                                           "gone": 1}
+    assert [key[3] for key in sorted(stored(cluster))] == ["r-000000", "r-000001"]
+    # The same for an object that the database cannot even look at: then no copy is looked for.
+    cluster.database.psql("""CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        RAISE EXCEPTION 'not this one' USING ERRCODE = '22000'; END $$;
+        CREATE TRIGGER refuse BEFORE UPDATE ON kube_reports.object FOR EACH ROW EXECUTE FUNCTION public.refuse()""")
+    cluster.add(WG, "policyreports", report(1, labels={"changed": "yes"}))
+    done = load(cluster, "--prune", code=1)
+    assert "shop/r-000001 is refused: not this one" in done.stderr
+    assert "are not looked for, because of the refused objects" in done.stderr
+    cluster.database.psql("DROP TRIGGER refuse ON kube_reports.object; DROP FUNCTION public.refuse()")
+    assert [key[3] for key in sorted(stored(cluster))] == ["r-000000", "r-000001"]
+    assert cluster.database.psql("SELECT count(*) FROM kube_reports.verify()") == "0"
+
+
 def test_a_database_that_goes_away(cluster):
     """Connections are cut between batches: the command connects again and goes on."""
     fill(cluster, 400)
@@ -508,6 +531,10 @@ def test_help(cluster):
                  "--prune"):
         assert flag in shown
     assert "import" in run([binary, "--help"]).out
+    for flag in ("--help", "--version"):
+        for words in ([], ["import"], ["cleanup"]):
+            done = run([binary, *words, f"{flag}=foo"], check=False)
+            assert done.code == 2 and f'invalid argument "foo" for {flag}: takes no value' in done.err
 
 
 def test_everything_as_it_is(cluster, capsys):

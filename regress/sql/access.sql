@@ -121,6 +121,9 @@ INSERT INTO public.regress_call VALUES
 	('value_at', $$kube_reports_internal.value_at('{"a": "b"}', 'a')$$),
 	('filter_words', $$kube_reports_internal.filter_words('{"a": "b"}', 'a', '{b}')$$),
 	('known_word', $$kube_reports_internal.known_word('a', 'b', '{b}')$$),
+	('checked_range', $$kube_reports_internal.checked_range('a', 1, 'b', 2)$$),
+	('checked_count', $$kube_reports_internal.checked_count('a', 1)$$),
+	('days_shown', $$kube_reports_internal.days_shown(NULL, NULL)$$),
 	('checked_filter', $$kube_reports_internal.checked_filter('{"a": "b"}', '{a}', 'the filter has', 'It has a.')$$),
 	('status_words', $$kube_reports_internal.status_words()$$),
 	('severity_words', $$kube_reports_internal.severity_words()$$),
@@ -336,7 +339,11 @@ SELECT count(*) FROM kube_reports.top('policy', 10, '{"text": "x"}');
 SELECT kube_reports.dashboard('{"policy": "x"}');
 SELECT kube_reports.dashboard('[]');
 SELECT kube_reports.dashboard('{}', '2026-02-01', '2026-01-01');
-SELECT kube_reports.dashboard('{}', '-infinity', '2026-01-01');
+SELECT kube_reports.dashboard('{}', '-infinity', '2026-01-01')->'from_day' AS first_day,
+	(kube_reports.dashboard('{}', '-infinity')->>'from_day')::date = (now() AT TIME ZONE 'UTC')::date AS from_the_first,
+	kube_reports.dashboard('{}', '-infinity', 'infinity')->>'to_day' = kube_reports.dashboard()->>'to_day' AS to_today,
+	kube_reports.dashboard_html('{}', '-infinity') IS NOT NULL AND kube_reports.fleet_html('{}', '-infinity') IS NOT NULL
+		AS pages;
 SELECT kube_reports.dashboard(
 	'{"cluster": "x'' OR true --", "namespace": "x'' OR true --", "source": "x'' OR true --"}')->'top_policies' AS
 	policies;

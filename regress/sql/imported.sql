@@ -112,6 +112,35 @@ SELECT kube_reports_internal.api_import_stale(:'one', 'wgpolicyk8s.io', 'v1alpha
 	10);
 SELECT o.name FROM kube_reports.object o ORDER BY o.name;
 SELECT * FROM kube_reports.verify();
+-- Of what neither the source nor this store has, and of what was changed here and is gone there, nothing is kept.
+SELECT i.name FROM kube_reports_internal.imported i ORDER BY i.name;
+
+-- What the source has in a state that cannot be stored is not gone.
+SELECT clock_timestamp() AS began \gset
+SELECT i.outcome FROM pg_temp.import('{61}', ARRAY[pg_temp.meta('f', 11)], ARRAY[pg_temp.body('bogus')]) i;
+SELECT kube_reports_internal.api_import_stale(:'one', 'wgpolicyk8s.io', 'v1alpha2', 'policyreports', :'began', true,
+	10);
+SELECT i.name FROM kube_reports_internal.imported i ORDER BY i.name;
+
+-- What was deleted here: an import does not store it again, and its row goes when the source no longer has it.
+SELECT kube_reports.delete_report(:'one', 'policyreports.wgpolicyk8s.io', 'shop', 'f');
+SELECT clock_timestamp() AS began \gset
+SELECT i.outcome, i.reason FROM pg_temp.import('{41}', ARRAY[pg_temp.meta('f', 11)], ARRAY[pg_temp.body('pass')]) i;
+SELECT kube_reports_internal.api_import_stale(:'one', 'wgpolicyk8s.io', 'v1alpha2', 'policyreports', :'began', true,
+	10);
+SELECT i.name FROM kube_reports_internal.imported i ORDER BY i.name;
+SELECT clock_timestamp() AS began \gset
+SELECT kube_reports_internal.api_import_stale(:'one', 'wgpolicyk8s.io', 'v1alpha2', 'policyreports', :'began', false,
+	10);
+SELECT i.name FROM kube_reports_internal.imported i ORDER BY i.name;
+-- Or when no import has asked for it for as long as history is kept; not the row of an object that is here.
+SELECT i.outcome FROM pg_temp.import('{71,72}', ARRAY[pg_temp.meta('k', 31), pg_temp.meta('l', 32)],
+	ARRAY[pg_temp.body('pass'), pg_temp.body('pass')]) i;
+SELECT kube_reports.delete_report(:'one', 'policyreports.wgpolicyk8s.io', 'shop', 'k');
+SELECT removed FROM kube_reports_internal.collect_imported('(0,0)', '(1000,0)');
+UPDATE kube_reports_internal.imported SET seen_at = kube_reports_internal.history_names_from() - interval '1 hour';
+SELECT removed FROM kube_reports_internal.collect_imported('(0,0)', '(1000,0)');
+SELECT i.name FROM kube_reports_internal.imported i ORDER BY i.name;
 
 -- A namespace that is being deleted gets nothing more.
 INSERT INTO kube_reports_internal.namespace (cluster_id, name, uid, state)

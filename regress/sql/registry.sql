@@ -65,3 +65,5 @@ SELECT kube_reports.register_crd(pg_temp.crd('{spec,versions,0,schema,openAPIV3S
 	'"("'));
 SELECT kube_reports.register_crd('{}');
 SELECT kube_reports.register_crd(NULL);
+SELECT kube_reports.register_crd(pg_temp.crd()) > 0 AS registered;
+SELECT kube_reports.set_results_mapping('widgets.example.com', '[]');

@@ -543,7 +543,8 @@ DECLARE
 	options		kube_reports_internal.aggregation;
 	groups		record;
 BEGIN
-	PERFORM kube_reports_internal.require_read_committed();
+	PERFORM kube_reports_internal.require_read_committed(),
+		kube_reports_internal.checked_count('max_groups', max_groups);
 	-- Without the engine each merge would fail, and would be put off like a merge that may fail again.
 	IF NOT kube_reports_internal.has_engine() THEN
 		RAISE EXCEPTION 'reports are merged by the engine, which runs in the proxy'
@@ -569,7 +570,7 @@ $$;
 COMMENT ON FUNCTION kube_reports.aggregate(uuid, boolean, integer)
 	IS 'one step of aggregation in a cluster: merges at most max_groups waiting groups, or finds groups to merge. '
 		'at_once: also groups whose delay is not over, and failed groups that wait to be tried again. True when the '
-		'step did something. One caller at a time';
+		'step did something. One caller at a time. Raises 22023 for max_groups below 1';
 
 CREATE FUNCTION kube_reports_internal.merge_or_defer(cluster uuid, options kube_reports_internal.aggregation,
 	stage "char", namespaces text[], keys text[], afters text[])

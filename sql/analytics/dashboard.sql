@@ -19,8 +19,8 @@ DECLARE
 	max_rows CONSTANT integer := 10;
 	max_oldest CONSTANT integer := 6;
 	today CONSTANT date := (now() AT TIME ZONE 'UTC')::date;
-	last_day	date := least(to_day, today);
-	first_day	date := coalesce(from_day, last_day - 29);
+	first_day	date;
+	last_day	date;
 	step		integer;
 	clusters	text[];
 	namespaces	text[];
@@ -31,10 +31,8 @@ DECLARE
 	oldest		jsonb;
 	fresh		jsonb;
 BEGIN
-	IF NOT isfinite(first_day) OR NOT isfinite(last_day) OR first_day > last_day THEN
-		RAISE EXCEPTION 'there are no days from % to %', first_day, last_day USING ERRCODE = 'invalid_parameter_value',
-			HINT = 'Give the first day and the last, or neither for the last 30 days.';
-	END IF;
+	SELECT d.first_day, d.last_day INTO first_day, last_day
+		FROM kube_reports_internal.days_shown(from_day, to_day) d;
 	filter := kube_reports_internal.checked_filter(filter, ARRAY['cluster', 'cluster_labels', 'namespace', 'source'],
 		'the filter of a dashboard has',
 		'A dashboard is of clusters, namespaces and sources: members cluster, cluster_labels, namespace and '
@@ -190,4 +188,5 @@ $$;
 COMMENT ON FUNCTION kube_reports.dashboard(jsonb, date, date)
 	IS 'the numbers of dashboard_html(): score and counts of each day, what fails most now by policy, namespace, '
 		'cluster and age, the worst vulnerabilities. filter: members cluster, cluster_labels, namespace, source. Days '
-		'(UTC) are inclusive; by default the last 30. Raises 22023 for a wrong filter or period';
+		'(UTC) are inclusive; by default the last 30; -infinity: from the first known day on. Raises 22023 for a '
+		'wrong filter or period';

@@ -416,4 +416,4 @@ END;
 COMMENT ON FUNCTION kube_reports.dashboard_html(jsonb, date, date)
 	IS 'one self-contained page: score, trends, failing policies, namespaces, ages and vulnerabilities that the '
 		'caller may see. filter: members cluster, cluster_labels, namespace, source. Days (UTC) are inclusive; by '
-		'default the last 30. Raises 22023 for a wrong filter or period';
+		'default the last 30; -infinity: from the first known day on. Raises 22023 for a wrong filter or period';

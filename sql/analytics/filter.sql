@@ -150,6 +150,40 @@ COMMENT ON FUNCTION kube_reports_internal.known_word(text, text, text[])
 	IS 'true for a word of a list and for null. Raises 22023 for any other word, with the list in the hint; what: the '
 		'name of the member, such as "status"';
 
+-- A range whose ends are swapped contains nothing: an empty answer would look like a true one.
+CREATE FUNCTION kube_reports_internal.checked_range(from_name text, from_value anyelement, to_name text,
+	to_value anyelement) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE COST 1
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF from_value > to_value THEN
+		RAISE EXCEPTION 'the range is reversed: % is %, % is %', from_name, from_value, to_name, to_value
+			USING ERRCODE = 'invalid_parameter_value', HINT = 'Exchange the two.';
+	END IF;
+	RETURN true;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.checked_range(text, anyelement, text, anyelement)
+	IS 'true for a range, also for one without a beginning or an end (null). Raises 22023 if the beginning is after '
+		'the end; the names are those of the two parameters or members';
+
+CREATE FUNCTION kube_reports_internal.checked_count(name text, given bigint) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE COST 1
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF given IS NULL OR given < 1 THEN
+		RAISE EXCEPTION '% is at least 1, not %', name, coalesce(given::text, 'null')
+			USING ERRCODE = 'invalid_parameter_value', HINT = format('Leave %s out for its default.', name);
+	END IF;
+	RETURN true;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.checked_count(text, bigint)
+	IS 'true for a number of things from 1 on. Raises 22023 for any other number and for null; name: that of the '
+		'parameter';
+
 CREATE FUNCTION kube_reports_internal.filter_words(filter jsonb, member text, words text[]) RETURNS text[]
 LANGUAGE plpgsql IMMUTABLE
 SET search_path = pg_catalog, pg_temp
@@ -265,6 +299,10 @@ BEGIN
 			USING ERRCODE = 'invalid_parameter_value',
 				HINT = 'Times are such as "2026-01-31T12:00:00Z", scores are numbers, exempted is true or false.';
 	END;
+	PERFORM kube_reports_internal.checked_range('score_from', wanted.score_from, 'score_to', wanted.score_to),
+		kube_reports_internal.checked_range('since_from', wanted.since_from, 'since_to', wanted.since_to),
+		kube_reports_internal.checked_range('first_seen_from', wanted.first_seen_from,
+			'first_seen_to', wanted.first_seen_to);
 
 	IF filter ?| ARRAY['source', 'policy', 'rule', 'category', 'severity'] THEN
 		wanted.criteria := ARRAY(SELECT k.id

@@ -14,9 +14,8 @@ DECLARE
 	max_columns CONSTANT integer := 12;
 	max_policies CONSTANT integer := 20;
 	silence CONSTANT interval := '1 hour';
-	today CONSTANT date := (now() AT TIME ZONE 'UTC')::date;
-	last_day	date := least(to_day, today);
-	first_day	date := coalesce(from_day, last_day - 29);
+	first_day	date;
+	last_day	date;
 	clusters	text[];
 	seen		uuid[];
 	listed		jsonb;
@@ -24,10 +23,8 @@ DECLARE
 BEGIN
 	filter := kube_reports_internal.checked_filter(filter, ARRAY['cluster', 'cluster_labels'],
 		'the filter of a fleet has', 'A fleet is of clusters: members cluster and cluster_labels.');
-	IF NOT isfinite(first_day) OR NOT isfinite(last_day) OR first_day > last_day THEN
-		RAISE EXCEPTION 'there are no days from % to %', first_day, last_day USING ERRCODE = 'invalid_parameter_value',
-			HINT = 'Give the first day and the last, or neither for the last 30 days.';
-	END IF;
+	SELECT d.first_day, d.last_day INTO first_day, last_day
+		FROM kube_reports_internal.days_shown(from_day, to_day) d;
 	PERFORM kube_reports_internal.warn_pending();
 	clusters := kube_reports_internal.filter_clusters(filter);
 	seen := ARRAY(SELECT c.uid FROM kube_reports_internal.seen_cluster c
@@ -183,5 +180,5 @@ END;
 COMMENT ON FUNCTION kube_reports.fleet_html(jsonb, date, date)
 	IS 'one self-contained page like dashboard_html(), of a fleet: each cluster with labels, score, trend, when it '
 		'was seen, its remediations; the policies that fail in most clusters, by cluster; as far as the caller may '
-		'see. filter: members cluster, cluster_labels; days (UTC) are inclusive, the last 30 unless given. Raises '
-		'22023';
+		'see. filter: members cluster, cluster_labels; days (UTC) are inclusive, the last 30 unless given; -infinity: '
+		'from the first known day on. Raises 22023 for a wrong filter or period';

@@ -101,7 +101,7 @@ COMMENT ON FUNCTION kube_reports.new_failures(timestamptz, uuid)
 	IS 'results that changed to warn, fail or error, or appeared with such a status, at or after a time; cluster '
 		'null: all clusters';
 
--- The words are checked once, also when no event is in that time.
+-- The period and the words are checked once, also when no event is in that time.
 CREATE FUNCTION kube_reports.transitions(from_time timestamptz, to_time timestamptz,
 	old text DEFAULT NULL, new text DEFAULT NULL)
 	RETURNS SETOF kube_reports.result_event
@@ -110,12 +110,14 @@ BEGIN ATOMIC
 	SELECT e.* FROM kube_reports.result_event e
 	WHERE kube_reports_internal.known_word('status', old, kube_reports_internal.status_words() || ''::text)
 		AND kube_reports_internal.known_word('status', new, kube_reports_internal.status_words() || ''::text)
+		AND kube_reports_internal.checked_range('from_time', from_time, 'to_time', to_time)
 		AND e.at >= from_time AND e.at < to_time
 		AND (old IS NULL OR coalesce(e.old_status, '') = old) AND (new IS NULL OR coalesce(e.new_status, '') = new);
 END;
 COMMENT ON FUNCTION kube_reports.transitions(timestamptz, timestamptz, text, text)
 	IS 'changes from one status to another within a period (end exclusive). Null stands for any status, the empty '
-		'text for none: the result appeared or disappeared. Raises 22023 for another word';
+		'text for none: the result appeared or disappeared. Raises 22023 for another word, and for a period that ends '
+		'before it begins';
 
 CREATE FUNCTION kube_reports.fix_time(from_time timestamptz, to_time timestamptz, gone_is_fixed boolean DEFAULT false)
 	RETURNS TABLE (cluster uuid, cluster_name text, namespace text, severity text, fixed bigint,
@@ -132,14 +134,16 @@ BEGIN ATOMIC
 		e.gone_with_others AS gone, gone_is_fixed OR NOT e.gone_with_others AS fixed
 		FROM kube_reports_internal.changed_event e
 		WHERE e.at >= from_time AND e.at < to_time AND e.old_status IN ('w', 'f', 'e')
-			AND (e.new_status = 'p' OR e.new_status IS NULL)) e
+			AND (e.new_status = 'p' OR e.new_status IS NULL)
+			AND kube_reports_internal.checked_range('from_time', from_time, 'to_time', to_time)) e
 	GROUP BY e.cluster, e.cluster_name, e.namespace, e.severity;
 END;
 COMMENT ON FUNCTION kube_reports.fix_time(timestamptz, timestamptz, boolean)
 	IS 'for results that were fixed within a period: how long they had had their failing status (warn, fail, error), '
 		'by cluster, namespace and severity. Fixed means that the result changed to pass, or disappeared from a '
 		'report that still has results of its resource, as a corrected vulnerability does. gone: the result '
-		'disappeared with its report or its resource; with gone_is_fixed these count in fixed, too';
+		'disappeared with its report or its resource; with gone_is_fixed these count in fixed, too. Raises 22023 for '
+		'a period that ends before it begins';
 
 CREATE FUNCTION kube_reports.flapping(from_time timestamptz, to_time timestamptz, min_changes integer DEFAULT 4)
 	RETURNS TABLE (cluster uuid, cluster_name text, namespace text, report text, source text, policy text,
@@ -151,12 +155,15 @@ BEGIN ATOMIC
 		e.subject_name, count(*), max(e.at)
 	FROM kube_reports_internal.changed_event e
 	WHERE e.at >= from_time AND e.at < to_time AND e.new_status IS NOT NULL
+		AND kube_reports_internal.checked_range('from_time', from_time, 'to_time', to_time)
+		AND kube_reports_internal.checked_count('min_changes', min_changes)
 	GROUP BY e.cluster, e.cluster_name, e.namespace, e.report, e.source, e.policy, e.rule, e.subject_kind,
 		e.subject_name, e.result_key
 	HAVING count(*) >= min_changes;
 END;
 COMMENT ON FUNCTION kube_reports.flapping(timestamptz, timestamptz, integer)
-	IS 'results that changed from one status to another at least min_changes times within a period';
+	IS 'results that changed from one status to another at least min_changes times within a period. Raises 22023 for '
+		'a period that ends before it begins, and for min_changes below 1';
 
 ---- scores ----
 
@@ -242,6 +249,7 @@ BEGIN ATOMIC
 			FROM kube_reports.score_change s
 			-- Days to come have no rows; a timestamp of such a day may be out of range.
 			WHERE s.day <= to_day AND from_day <= (now() AT TIME ZONE 'UTC')::date
+				AND kube_reports_internal.checked_range('from_day', from_day, 'to_day', to_day)
 				AND (by_namespace AND s.namespace <> '*' OR NOT by_namespace AND s.of_cluster)
 			GROUP BY 1, 2, 3, 4, 5) x
 			CROSS JOIN LATERAL generate_series(greatest(from_day, x.day)::timestamp,
@@ -252,7 +260,32 @@ COMMENT ON FUNCTION kube_reports.compliance_score(date, date, boolean)
 	IS 'the score at the end of each day (UTC) from the first known day on; that of today is the current one. The '
 		'score is pass / (pass + warn + fail + error), null when the sum is 0. Skipped results do not count, nor do '
 		'results whose source reached no verdict (MANUAL, NOT-APPLICABLE, INCONSISTENT, INFO: excluded). '
-		'weighted_score: each result counts as often as severity_weight() says';
+		'weighted_score: each result counts as often as severity_weight() says. Raises 22023 for a period that ends '
+		'before it begins';
+
+---- days of a page ----
+
+CREATE FUNCTION kube_reports_internal.days_shown(from_day date, to_day date, OUT first_day date, OUT last_day date)
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM kube_reports_internal.checked_range('from_day', from_day, 'to_day', to_day);
+	last_day := least(to_day, (now() AT TIME ZONE 'UTC')::date);
+	-- From the beginning: the first day that has a row.
+	first_day := CASE from_day WHEN '-infinity'
+		THEN coalesce((SELECT min(s.day) FROM kube_reports.score_change s WHERE s.day <= days_shown.last_day), last_day)
+		ELSE coalesce(from_day, last_day - 29) END;
+	IF NOT isfinite(last_day) OR first_day > last_day THEN
+		RAISE EXCEPTION 'there are no days from % to %', first_day, last_day USING ERRCODE = 'invalid_parameter_value',
+			HINT = 'Give a first day that is not to come, and a later last day.';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.days_shown(date, date)
+	IS 'the days of a period that has no more than the past: null is 30 days before the last, or today; -infinity is '
+		'the first day of which the caller sees counts; days to come are left out. Raises 22023 for a period without '
+		'such days';
 
 -- The score of several clusters is computed from all their results.  It is not the mean of their scores: otherwise a
 -- cluster of ten results would weigh as much as one of a million.
@@ -267,16 +300,14 @@ SET jit = off
 AS $$
 #variable_conflict use_column
 DECLARE
-	last_day	date := least(to_day, (now() AT TIME ZONE 'UTC')::date);
+	last_day	date;
 	clusters	text[];
 	namespaces	text[];
 	sources		text[];
 BEGIN
-	IF NOT isfinite(from_day) OR NOT isfinite(last_day) OR from_day > last_day OR step < 1 THEN
-		RAISE EXCEPTION 'there are no days from % to % in steps of %', from_day, last_day,
-			step USING ERRCODE = 'invalid_parameter_value',
-			HINT = 'Give the first day and the last, and how many days there are from one row to the next.';
-	END IF;
+	PERFORM kube_reports_internal.checked_count('step', step);
+	SELECT d.first_day, d.last_day INTO from_day, last_day
+		FROM kube_reports_internal.days_shown(from_day, to_day) d;
 	filter := kube_reports_internal.checked_filter(filter, ARRAY['cluster', 'cluster_labels', 'namespace', 'source'],
 		'the filter of a score has',
 		'Scores are of clusters, namespaces and sources: members cluster, cluster_labels, namespace and source.');
@@ -324,8 +355,8 @@ $$;
 COMMENT ON FUNCTION kube_reports.fleet_score(date, date, jsonb, integer)
 	IS 'the score of all clusters together at the end of each day (UTC), or of every step-th day, counted as in '
 		'compliance_score(). filter: members cluster, cluster_labels, namespace, source. failing: warn, fail and '
-		'error, also by severity (other: info and unknown). The dashboards show these numbers. Raises 22023 for a '
-		'wrong filter or period';
+		'error, also by severity (other: info and unknown). from_day -infinity: from the first known day on. The '
+		'dashboards show these numbers. Raises 22023 for a wrong filter or period';
 
 CREATE FUNCTION kube_reports.framework_score(from_day date, to_day date)
 	RETURNS TABLE (day date, cluster uuid, cluster_name text, source text, category text, pass bigint, warn bigint,
@@ -342,7 +373,8 @@ BEGIN ATOMIC
 				sum(x.excluded)::bigint AS excluded,
 			sum(x.pass * x.weight) AS weighted_pass, sum((x.pass + x.warn + x.fail + x.error) * x.weight) AS weighted
 		FROM (SELECT s.*, kube_reports.severity_weight(s.severity) AS weight FROM kube_reports.score_change s
-			WHERE s.day <= to_day AND from_day <= (now() AT TIME ZONE 'UTC')::date AND s.of_cluster) x
+			WHERE s.day <= to_day AND from_day <= (now() AT TIME ZONE 'UTC')::date AND s.of_cluster
+				AND kube_reports_internal.checked_range('from_day', from_day, 'to_day', to_day)) x
 			CROSS JOIN LATERAL generate_series(greatest(from_day, x.day)::timestamp,
 				least(to_day, (now() AT TIME ZONE 'UTC')::date)::timestamp, interval '1 day') d(day)
 		GROUP BY d.day, x.cluster, x.cluster_name, x.source, x.category) t

@@ -390,6 +390,21 @@ CREATE VIEW kube_reports_internal.forwarded_remediable AS
 COMMENT ON VIEW kube_reports_internal.forwarded_remediable
 	IS 'the forwarded results with remediations that the role that reads the view may see';
 
+-- PostgreSQL may move a predicate on a column below a view's barrier, and then evaluates the column's expression there.
+-- So no expression over these documents may fail for any document, and OFFSET limits the rows to those that the reader
+-- may see before any expression is evaluated.
+CREATE VIEW kube_reports_internal.visible_remediation AS
+	SELECT o.cluster_id, o.namespace, o.name, o.metadata, o.body
+	FROM kube_reports.object o
+		JOIN kube_reports.resource_type t ON t.id = o.resource_type
+			AND t."group" = 'compliance.openshift.io' AND t.plural = 'complianceremediations'
+	WHERE o.cluster_id = ANY (ARRAY(SELECT w.id FROM kube_reports_internal.caller_cluster w))
+		OR (o.cluster_id, o.namespace) IN (SELECT n.cluster_id, n.namespace
+			FROM kube_reports_internal.caller_namespace n)
+	OFFSET 0;
+COMMENT ON VIEW kube_reports_internal.visible_remediation
+	IS 'the stored objects of type ComplianceRemediation that the role that reads the view may see';
+
 -- The result of a check is the owner of its remediations.  If a check has several remediations, each has the name of
 -- the check and a number.
 CREATE VIEW kube_reports.remediable_failures WITH (security_barrier) AS
@@ -415,14 +430,7 @@ CREATE VIEW kube_reports.remediable_failures WITH (security_barrier) AS
 						-- Members are stored in the order of their names.
 						coalesce(substring(kube_reports_internal.value_at(o.metadata, 'ownerReferences')
 							FROM '"kind": *"ComplianceCheckResult", *"name": *"([^"\\]*)"'), o.name) AS check_result
-					FROM (SELECT o.cluster_id, o.namespace, o.name, o.metadata, o.body
-						FROM kube_reports.object o
-							JOIN kube_reports.resource_type t ON t.id = o.resource_type
-								AND t."group" = 'compliance.openshift.io' AND t.plural = 'complianceremediations'
-						WHERE o.cluster_id = ANY (ARRAY(SELECT w.id FROM kube_reports_internal.caller_cluster w))
-							OR (o.cluster_id, o.namespace) IN (SELECT n.cluster_id, n.namespace
-								FROM kube_reports_internal.caller_namespace n)
-						OFFSET 0) o) o
+					FROM kube_reports_internal.visible_remediation o) o
 				GROUP BY o.cluster_id, o.namespace, o.check_result) m
 				ON m.cluster_id = g.cluster_id AND m.namespace = g.namespace AND m.check_result = g.name
 		WHERE r.status IN ('w', 'f', 'e')
@@ -445,9 +453,6 @@ COMMENT ON VIEW kube_reports.remediable_failures
 
 ---- remediations ----
 
--- PostgreSQL may move a predicate on a column below the view's barrier, and then evaluates the column's expression
--- there.  So no expression here may fail for any document, and rows are limited to those that the reader may see before
--- any expression is evaluated.
 CREATE VIEW kube_reports.remediations WITH (security_barrier) AS
 	-- A UNION has no barrier of its own: PostgreSQL would move a reader's function into its parts.
 	SELECT u.* FROM (
@@ -462,14 +467,7 @@ CREATE VIEW kube_reports.remediations WITH (security_barrier) AS
 			kube_reports_internal.string_at(o.body, 'spec', 'current', 'object', 'metadata', 'name') AS object_name,
 			kube_reports_internal.string_at(o.metadata, 'labels', 'compliance.openshift.io/suite') AS suite,
 			kube_reports_internal.string_at(o.metadata, 'labels', 'compliance.openshift.io/scan-name') AS scan
-		FROM (SELECT o.cluster_id, o.namespace, o.name, o.metadata, o.body
-				FROM kube_reports.object o
-					JOIN kube_reports.resource_type t ON t.id = o.resource_type
-						AND t."group" = 'compliance.openshift.io' AND t.plural = 'complianceremediations'
-				WHERE o.cluster_id = ANY (ARRAY(SELECT w.id FROM kube_reports_internal.caller_cluster w))
-					OR (o.cluster_id, o.namespace) IN (SELECT n.cluster_id, n.namespace
-						FROM kube_reports_internal.caller_namespace n)
-				OFFSET 0) o
+		FROM kube_reports_internal.visible_remediation o
 			JOIN kube_reports.cluster c ON c.id = o.cluster_id
 		UNION ALL
 		-- All results of a rule have its remediations.

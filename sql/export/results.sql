@@ -249,6 +249,7 @@ BEGIN
 		RAISE EXCEPTION 'a member of the filter has the wrong form: %', SQLERRM
 			USING ERRCODE = 'invalid_parameter_value', HINT = 'Times are such as "2026-01-31T12:00:00Z".';
 	END;
+	PERFORM kube_reports_internal.checked_range('from', wanted.from_time, 'to', wanted.to_time);
 	RETURN wanted;
 END
 $$;

@@ -323,6 +323,29 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.collect_actors(tid, tid)
 	IS 'removes actors in a range of places to which history cannot refer any more';
 
+-- Such a row keeps an import from storing the object again, and lets cleanup delete it at its source.  An import that no
+-- longer finds the object at the source removes the row.  Where none has run for as long as history is kept, nobody is
+-- moving in any more.
+CREATE FUNCTION kube_reports_internal.collect_imported(first tid, behind tid, OUT looked_at bigint, OUT removed bigint)
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	begins		timestamptz := kube_reports_internal.history_names_from();
+BEGIN
+	SELECT count(*) INTO looked_at FROM kube_reports_internal.imported i WHERE i.ctid >= first AND i.ctid < behind;
+	DELETE FROM kube_reports_internal.imported i
+		WHERE i.ctid >= first AND i.ctid < behind AND i.seen_at < begins
+			AND NOT EXISTS (SELECT FROM kube_reports_internal.lane l JOIN kube_reports.object o
+				ON o.cluster_id = l.cluster_id AND o.resource_type = l.resource_type
+				WHERE l.id = i.lane AND o.namespace = i.namespace AND o.name = i.name);
+	GET DIAGNOSTICS removed = ROW_COUNT;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.collect_imported(tid, tid)
+	IS 'removes rows about copies in a range of places whose object was deleted here, and that no import has seen at '
+		'its source since before the history that is kept';
+
 -- A row says that a count changed on a day.  A first row with 0, and a row that repeats the row before, have no effect.
 -- There are two statements, so that the second one does not compare with rows that the first one has removed.
 CREATE FUNCTION kube_reports_internal.collect_days(first tid, behind tid, OUT looked_at bigint, OUT removed bigint)
@@ -501,6 +524,7 @@ BEGIN
 			WHEN 'rollup' THEN step := kube_reports_internal.collect_counts(first, behind);
 			WHEN 'criterion' THEN step := kube_reports_internal.collect_criteria(first, behind);
 			WHEN 'actor' THEN step := kube_reports_internal.collect_actors(first, behind);
+			WHEN 'imported' THEN step := kube_reports_internal.collect_imported(first, behind);
 		END CASE;
 	EXCEPTION WHEN lock_not_available THEN
 		-- Writers have priority: try again later.
@@ -512,9 +536,9 @@ BEGIN
 	next.looked_at := next.looked_at + step.looked_at;
 	next.removed := next.removed + step.removed;
 	next.place := next.place + blocks;
-	-- Rows of the other tables are in use as long as history refers to them.  The server's statistics restart at 0
+	-- Rows of the other tables are in use as long as history refers to them, or nearly as long as that.  The server's statistics restart at 0
 	-- after a crash.
-	much := next.what NOT IN ('origin', 'subject', 'criterion', 'actor')
+	much := next.what NOT IN ('origin', 'subject', 'criterion', 'actor', 'imported')
 		AND (changed < next.changes OR changed - next.changes > 2 * busy * live);
 	IF next.place >= pages THEN
 		next.hurry := much OR next.removed > busy * next.looked_at;

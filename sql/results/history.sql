@@ -9,6 +9,39 @@ RETURN pg_partition_root(to_regclass('kube_reports_internal.report_change_'
 COMMENT ON FUNCTION kube_reports_internal.has_history(timestamptz)
 	IS 'whether there is a partition of history for the month of a time';
 
+-- A partition is made as a table and then attached, so the tablespace that ALTER TABLE report_change SET TABLESPACE has
+-- chosen for later partitions is read here.  Neither writers nor a restore can go on without what they make: it is
+-- made in the tablespace of the database where the role may not use another one.
+CREATE FUNCTION kube_reports_internal.tablespace_beside(relation regclass) RETURNS name
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	wanted		name := coalesce((SELECT s.spcname FROM pg_class c JOIN pg_tablespace s ON s.oid = c.reltablespace
+			WHERE c.oid = relation), nullif(current_setting('default_tablespace'), ''));
+	usual		name := (SELECT s.spcname FROM pg_database d JOIN pg_tablespace s ON s.oid = d.dattablespace
+		WHERE d.datname = current_database());
+BEGIN
+	IF wanted IS NULL OR wanted = usual THEN
+		RETURN usual;
+	ELSIF NOT EXISTS (SELECT FROM pg_tablespace s WHERE s.spcname = wanted) THEN
+		RAISE WARNING 'tablespace "%" does not exist: "%" is used', wanted, usual
+			USING ERRCODE = 'undefined_object', HINT = 'default_tablespace names it.';
+		RETURN usual;
+	ELSIF NOT has_tablespace_privilege(wanted, 'CREATE') THEN
+		RAISE WARNING 'role "%" may not use tablespace "%": "%" is used', current_user, wanted, usual
+			USING ERRCODE = 'insufficient_privilege',
+				HINT = format('GRANT CREATE ON TABLESPACE %I TO %I; then ALTER TABLE ... SET TABLESPACE moves tables.',
+					wanted, current_user);
+		RETURN usual;
+	END IF;
+	RETURN wanted;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.tablespace_beside(regclass)
+	IS 'the tablespace of a new partition or index of a table: that of the table, or default_tablespace. Where the '
+		'role may not use it, that of the database, with a warning';
+
 CREATE FUNCTION kube_reports.make_history(at timestamptz) RETURNS void
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -17,6 +50,7 @@ AS $$
 DECLARE
 	month		timestamp := date_trunc('month', make_history.at AT TIME ZONE 'UTC');
 	partition	text := 'report_change_' || to_char(month, 'YYYY_MM');
+	space		name;
 	present		pg_class;
 BEGIN
 	-- The name of a partition has four digits for the year.
@@ -42,20 +76,25 @@ BEGIN
 		EXECUTE format('ALTER TABLE kube_reports_internal.%I RENAME TO %I', partition,
 			format('%s_detached_%s', partition, present.oid));
 	END IF;
-	EXECUTE format('CREATE TABLE kube_reports_internal.%I (LIKE kube_reports_internal.report_change)', partition);
+	space := kube_reports_internal.tablespace_beside('kube_reports_internal.report_change');
+	EXECUTE format('CREATE TABLE kube_reports_internal.%I (LIKE kube_reports_internal.report_change) TABLESPACE %I',
+		partition, space);
 	EXECUTE format('ALTER TABLE kube_reports_internal.%I REPLICA IDENTITY FULL', partition);
 	EXECUTE format('COMMENT ON TABLE kube_reports_internal.%I IS %L', partition, 'history of one month (UTC)');
 	-- For readers who see single namespaces only.
-	EXECUTE format('CREATE INDEX ON kube_reports_internal.%I (cluster_id, namespace, at)', partition);
+	EXECUTE format('CREATE INDEX ON kube_reports_internal.%I (cluster_id, namespace, at) TABLESPACE %I', partition,
+		space);
 	-- For followers of history, which read in the order of versions.  Rows are also inserted in that order.
-	EXECUTE format('CREATE INDEX ON kube_reports_internal.%I (cluster_id, version)', partition);
+	EXECUTE format('CREATE INDEX ON kube_reports_internal.%I (cluster_id, version) TABLESPACE %I', partition, space);
 	-- For results that come back, for imports and repairs, and for collect_origins().
-	EXECUTE format('CREATE INDEX ON kube_reports_internal.%I (origin)', partition);
+	EXECUTE format('CREATE INDEX ON kube_reports_internal.%I (origin) TABLESPACE %I', partition, space);
 	-- For collect_subjects().  Most rows have one subject.  With fastupdate, each lookup would read the list of pending
 	-- entries.
-	EXECUTE format('CREATE INDEX ON kube_reports_internal.%I USING gin (subjects) WITH (fastupdate = off)', partition);
+	EXECUTE format('CREATE INDEX ON kube_reports_internal.%I USING gin (subjects) WITH (fastupdate = off) '
+		'TABLESPACE %I', partition, space);
 	-- For queries about a time.
-	EXECUTE format('CREATE INDEX ON kube_reports_internal.%I USING brin (at) WITH (pages_per_range = 32)', partition);
+	EXECUTE format('CREATE INDEX ON kube_reports_internal.%I USING brin (at) WITH (pages_per_range = 32) '
+		'TABLESPACE %I', partition, space);
 	EXECUTE format('ALTER TABLE kube_reports_internal.report_change ATTACH PARTITION kube_reports_internal.%I FOR '
 		'VALUES FROM (%L) TO (%L)', partition,
 		month AT TIME ZONE 'UTC', (month + interval '1 month') AT TIME ZONE 'UTC');

@@ -30,11 +30,14 @@ BEGIN
 		WHERE e.extname = 'pg_trgm';
 	EXECUTE format('CREATE INDEX IF NOT EXISTS criterion_text ON kube_reports_internal.criterion USING gin '
 		'((kube_reports_internal.caseless(policy)) %1$I.gin_trgm_ops, (kube_reports_internal.caseless(rule)) '
-		'%1$I.gin_trgm_ops)', operators);
+		'%1$I.gin_trgm_ops) TABLESPACE %2$I', operators,
+		kube_reports_internal.tablespace_beside('kube_reports_internal.criterion'));
 	EXECUTE format('CREATE INDEX IF NOT EXISTS subject_text ON kube_reports_internal.subject USING gin '
-		'((kube_reports_internal.caseless(name)) %I.gin_trgm_ops)', operators);
+		'((kube_reports_internal.caseless(name)) %I.gin_trgm_ops) TABLESPACE %I', operators,
+		kube_reports_internal.tablespace_beside('kube_reports_internal.subject'));
 	EXECUTE format('CREATE INDEX IF NOT EXISTS detail_text ON kube_reports_internal.detail USING gin '
-		'((kube_reports_internal.caseless(message)) %I.gin_trgm_ops)', operators);
+		'((kube_reports_internal.caseless(message)) %I.gin_trgm_ops) TABLESPACE %I', operators,
+		kube_reports_internal.tablespace_beside('kube_reports_internal.detail'));
 	PERFORM kube_reports.set_setting('text_search', 'on');
 	RETURN true;
 END

@@ -76,14 +76,14 @@ AS $$
 			-- Used by views and searches.
 			'script_version', 'placed',
 			'total', 'status_name', 'unpacked_changes', 'excluded_from_score', 'string_at', 'value_at', 'is_report',
-				'checked_filter', 'filter_strings', 'filter_words', 'known_word',
+				'checked_filter', 'filter_strings', 'filter_words', 'known_word', 'checked_range', 'checked_count',
 			'status_words', 'severity_words', 'check_rows', 'warn_pending', 'find_results', 'find_resources',
 				'find_reports', 'find_exported', 'find_events',
 			'search_results', 'search_resources', 'export_results', 'export_events', 'reports_with_score', 'top',
 				'results_of_resource', 'cve', 'fleet_drift',
 			'results', 'summary', 'new_failures', 'transitions', 'fix_time', 'flapping', 'status_at',
 				'compliance_score', 'framework_score', 'severity_weight',
-			'fleet_score', 'clusters', 'labels_match', 'filter_clusters', 'find_vulnerabilities',
+			'fleet_score', 'days_shown', 'clusters', 'labels_match', 'filter_clusters', 'find_vulnerabilities',
 				'worst_vulnerabilities', 'dashboard', 'dashboard_html', 'setting',
 			-- Used by the page.
 			'html_text', 'html_number', 'html_counted', 'html_value', 'html_age', 'html_namespace', 'html_rows',
@@ -162,7 +162,7 @@ BEGIN
 		BEGIN
 			EXECUTE format('ALTER ROLE %I IN DATABASE %I SET %I = %L', role, current_database(),
 				setting.name, setting.value);
-		EXCEPTION WHEN insufficient_privilege THEN
+		EXCEPTION WHEN insufficient_privilege OR reserved_name THEN
 			RAISE NOTICE 'role "%" has no % = %: its queries may run for ever, or slowly', role,
 				setting.name, setting.value
 				USING HINT = format('Whoever may change the role: ALTER ROLE %I SET %I = %L', role,
@@ -244,6 +244,22 @@ COMMENT ON FUNCTION kube_reports.grant_namespace(name, uuid, text)
 		'and functions; namespace empty: the reports of cluster scope. Sets parameters of the role as grant_reader() '
 		'does';
 
+CREATE FUNCTION kube_reports_internal.require_granted(role name) RETURNS void
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF EXISTS (SELECT FROM pg_class o WHERE o.oid = 'kube_reports.object'::regclass
+			AND pg_get_userbyid(o.relowner) = require_granted.role) THEN
+		RAISE EXCEPTION 'role "%" owns the store: its rights are not those of a grant', role
+			USING ERRCODE = 'invalid_parameter_value',
+				HINT = 'REASSIGN OWNED gives the store to another owner: see docs/operations.md.';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.require_granted(name)
+	IS 'raises 22023 for the owner of the store, whose own rights would be revoked';
+
 CREATE FUNCTION kube_reports_internal.end_reader(role name) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -292,6 +308,7 @@ AS $$
 DECLARE
 	removed		bigint;
 BEGIN
+	PERFORM kube_reports_internal.require_granted(role);
 	DELETE FROM kube_reports_internal.reader_grant g
 		WHERE g.role = revoke_reader.role
 			AND (revoke_reader.cluster IS NULL AND revoke_reader.namespace IS NULL
@@ -306,7 +323,8 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports.revoke_reader(name, uuid, text)
 	IS 'takes back one grant of a reader, with the arguments of that grant, or all grants of a role; with the last '
-		'grant also the privileges and parameters that came with it. Returns how many grants it took back';
+		'grant also the privileges and parameters that came with it. Returns how many grants it took back. Raises '
+		'22023 for the owner';
 
 CREATE FUNCTION kube_reports.revoke_clusters(role name, selector text) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
@@ -315,6 +333,7 @@ AS $$
 DECLARE
 	removed		bigint;
 BEGIN
+	PERFORM kube_reports_internal.require_granted(role);
 	DELETE FROM kube_reports_internal.reader_grant g
 		WHERE g.role = revoke_clusters.role AND g.selector = revoke_clusters.selector;
 	GET DIAGNOSTICS removed = ROW_COUNT;
@@ -324,7 +343,7 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports.revoke_clusters(name, text)
 	IS 'takes back a grant of grant_clusters() with the same selector, as revoke_reader() does. Returns how many '
-		'grants it took back';
+		'grants it took back. Raises 22023 for the owner';
 
 CREATE FUNCTION kube_reports_internal.admin_objects() RETURNS TABLE (kind text, object text, privileges text)
 LANGUAGE sql STABLE
@@ -425,4 +444,4 @@ $$;
 COMMENT ON FUNCTION kube_reports.revoke_admin(name)
 	IS 'takes back every privilege and grant of a role in this store, whoever granted it, except what a role of '
 		'proxies needs; then the role can be dropped. Returns how many grants of a reader the role had. Raises 42704 '
-		'for an unknown role, 42501 when another role granted privileges';
+		'for an unknown role, 22023 for the owner, 42501 when another role granted privileges';

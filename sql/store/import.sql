@@ -129,6 +129,10 @@ BEGIN
 	IF item.refused IS NOT NULL THEN
 		outcome := 'refused';
 		reason := item.refused;
+		-- The source still has it: its copy, in an older state, is not stale.
+		UPDATE kube_reports_internal.imported i SET seen_at = written_at
+			WHERE i.lane = import_object.lane AND i.namespace = item.namespace AND i.name = item.name
+				AND i.source = import_object.source;
 		RETURN;
 	END IF;
 	SELECT o.uid, o.version, o.metadata, o.body INTO stored FROM kube_reports.object o
@@ -369,6 +373,12 @@ BEGIN
 	PERFORM kube_reports_internal.require_read_committed();
 	PERFORM kube_reports_internal.commit_durably();
 	SELECT * INTO target FROM kube_reports_internal.import_target(cluster, "group", version, resource, caller);
+	-- The source does not have them either: there is nothing that could be stored again or deleted at the source.
+	DELETE FROM kube_reports_internal.imported i
+		WHERE i.lane = target.lane AND i.source = api_import_stale.source AND i.seen_at < seen_before
+			AND NOT EXISTS (SELECT FROM kube_reports.object o
+				WHERE o.cluster_id = target.cluster_id AND o.resource_type = target.type_id
+					AND o.namespace = i.namespace AND o.name = i.name AND o.version = i.version);
 	IF NOT remove THEN
 		RETURN (SELECT count(*) FROM kube_reports_internal.imported i
 			JOIN kube_reports.object o ON o.cluster_id = target.cluster_id AND o.resource_type = target.type_id
@@ -404,7 +414,8 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.api_import_stale(uuid, text, text, text, timestamptz, boolean, integer,
 	kube_reports_internal.caller, text)
 	IS 'the number of unchanged copies of a source whose objects were not seen at the source since a time. remove: '
-		'deletes the next of these copies, at most max_rows';
+		'deletes the next of these copies, at most max_rows. Removes the rows about copies that are not unchanged any '
+		'more: changed or deleted here, and gone at the source';
 
 CREATE FUNCTION kube_reports_internal.api_cleanup(cluster uuid, "group" text, version text, resource text,
 		namespaces text[], names text[], uids text[], source_versions text[],

@@ -91,6 +91,22 @@ COMMENT ON FUNCTION kube_reports_internal.store_type(integer, kube_reports.repor
 	IS 'adds or replaces a type. results null: the type keeps its value, or gets the value that is known for it; the '
 		'caller holds the store lock';
 
+CREATE FUNCTION kube_reports_internal.object_given(given jsonb, what text) RETURNS kube_reports.report
+LANGUAGE plpgsql IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF given IS NULL OR jsonb_typeof(given) <> 'object' THEN
+		RAISE EXCEPTION '% is a JSON object, not %', what, coalesce(CASE jsonb_typeof(given) WHEN 'null' THEN 'null'
+				WHEN 'array' THEN 'an array' ELSE 'a ' || jsonb_typeof(given) END, 'null')
+			USING ERRCODE = 'KR422';
+	END IF;
+	RETURN given::kube_reports.report;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.object_given(jsonb, text)
+	IS 'a JSON object as the engine reads it. Raises KR422 for any other value; what: the name of what is expected';
+
 CREATE FUNCTION kube_reports.register_crd(crd jsonb, results text DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -100,7 +116,8 @@ DECLARE
 	unevaluated	record;
 BEGIN
 	PERFORM kube_reports_internal.lock_store();
-	type_id := kube_reports_internal.store_type(NULL, coalesce(crd, 'null')::kube_reports.report, results, false);
+	type_id := kube_reports_internal.store_type(NULL,
+		kube_reports_internal.object_given(crd, 'a CustomResourceDefinition'), results, false);
 	FOR unevaluated IN SELECT v.version, string_agg(r.rule, E'\n' ORDER BY r.position) AS rules
 			FROM kube_reports_internal.resource_version v,
 				jsonb_array_elements_text(v.definition::jsonb->'unevaluatedRules') WITH ORDINALITY r(rule, position)
@@ -139,7 +156,8 @@ DECLARE
 	changed		boolean := false;
 BEGIN
 	PERFORM kube_reports_internal.lock_store();
-	FOREACH given IN ARRAY crds LOOP
+	FOREACH given IN ARRAY coalesce(crds, '{}') LOOP
+		PERFORM kube_reports_internal.object_given(given, 'a CustomResourceDefinition');
 		given := jsonb_build_object('apiVersion', given->'apiVersion', 'kind', given->'kind',
 			'metadata', jsonb_build_object('name', given#>'{metadata,name}'), 'spec', given->'spec');
 		SELECT t.* INTO stored FROM kube_reports.resource_type t
@@ -203,7 +221,8 @@ BEGIN
 			USING ERRCODE = 'object_not_in_prerequisite_state',
 				HINT = 'Built-in types change with the version of the extension.';
 	END IF;
-	checked := kube_reports_internal.check_results_mapping(mapping::kube_reports.report, type);
+	checked := kube_reports_internal.check_results_mapping(
+		kube_reports_internal.object_given(mapping, 'a mapping of results'), type);
 	UPDATE kube_reports.resource_type t
 		SET mapping_id = nextval('kube_reports_internal.definition_id_seq'), mapping = checked,
 			results = set_results_mapping.results
@@ -329,6 +348,9 @@ BEGIN
 	ELSIF name ~ '^ | $' THEN
 		RAISE EXCEPTION 'cluster % cannot have the name "%", which begins or ends with a space', uid, name
 			USING ERRCODE = 'invalid_parameter_value';
+	ELSIF length(name) > 253 THEN
+		RAISE EXCEPTION 'cluster % cannot have a name of % characters', uid, length(name)
+			USING ERRCODE = 'invalid_parameter_value', HINT = 'A name has at most 253.';
 	ELSIF NOT kube_reports_internal.is_cluster_name(name, uid) THEN
 		RAISE EXCEPTION 'cluster % cannot have the name "%", which is the uid of a cluster', uid, name
 			USING ERRCODE = 'invalid_parameter_value',
@@ -338,6 +360,23 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.require_cluster_name(text, uuid)
 	IS 'raises 22023 when a cluster may not have that name';
+
+-- Views and grants read the labels of every cluster: labels of another form would fail for all readers.
+CREATE FUNCTION kube_reports_internal.require_cluster_labels(labels jsonb) RETURNS void
+LANGUAGE plpgsql IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF NOT coalesce(kube_reports_internal.are_cluster_labels(labels), false)
+		OR EXISTS (SELECT FROM jsonb_each(labels) l WHERE jsonb_typeof(l.value) <> 'string'
+			OR l.key = '' OR l.key ~ '[=,()! ]') THEN
+		RAISE EXCEPTION 'labels are an object of strings' USING ERRCODE = 'invalid_parameter_value',
+			HINT = 'Such as {"env": "prod", "region": "eu"}; keys and values are those of Kubernetes labels.';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.require_cluster_labels(jsonb)
+	IS 'raises 22023 when a cluster may not have these labels';
 
 CREATE FUNCTION kube_reports.register_cluster(uid uuid, name text DEFAULT '', labels jsonb DEFAULT '{}',
 	extra_metadata jsonb DEFAULT '{}')
@@ -352,7 +391,15 @@ BEGIN
 		RAISE EXCEPTION 'no cluster is given' USING ERRCODE = 'null_value_not_allowed',
 			HINT = 'A cluster is named by the uid of its namespace kube-system; where there is none, by any uuid.';
 	END IF;
-	PERFORM kube_reports_internal.require_cluster_name(name, uid);
+	name := coalesce(name, '');
+	labels := coalesce(labels, '{}');
+	extra_metadata := coalesce(extra_metadata, '{}');
+	PERFORM kube_reports_internal.require_cluster_name(name, uid),
+		kube_reports_internal.require_cluster_labels(labels);
+	IF jsonb_typeof(extra_metadata) <> 'object' THEN
+		RAISE EXCEPTION 'extra_metadata is an object' USING ERRCODE = 'invalid_parameter_value',
+			HINT = 'Such as {"clusterType": "openshift"}.';
+	END IF;
 	PERFORM kube_reports_internal.lock_store();
 	SELECT c.id INTO stored_id FROM kube_reports.cluster c WHERE c.uid = register_cluster.uid;
 	IF NOT FOUND THEN
@@ -371,20 +418,15 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports.register_cluster(uuid, text, jsonb, jsonb)
 	IS 'registers a cluster by the uid of its namespace kube-system; returns its id in this store. A known cluster '
-		'stays as it is. Raises 22023 when the name is the uid of another cluster or has characters that do not show, '
-		'55006 when the cluster is being removed';
+		'stays as it is. Raises 22023 when the name is the uid of another cluster, has characters that do not show or '
+		'more than 253, or when labels is not an object of strings, 55006 when the cluster is being removed';
 
 CREATE FUNCTION kube_reports.set_cluster_labels(cluster uuid, labels jsonb) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	IF jsonb_typeof(labels) IS DISTINCT FROM 'object'
-		OR EXISTS (SELECT FROM jsonb_each(labels) l WHERE jsonb_typeof(l.value) <> 'string'
-			OR l.key = '' OR l.key ~ '[=,()! ]') THEN
-		RAISE EXCEPTION 'labels are an object of strings' USING ERRCODE = 'invalid_parameter_value',
-			HINT = 'Such as {"env": "prod", "region": "eu"}; keys and values are those of Kubernetes labels.';
-	END IF;
+	PERFORM kube_reports_internal.require_cluster_labels(labels);
 	PERFORM kube_reports_internal.known_cluster(cluster);
 	PERFORM kube_reports_internal.begin_own_write();
 	UPDATE kube_reports.cluster c SET labels = set_cluster_labels.labels WHERE c.uid = set_cluster_labels.cluster;

@@ -14,6 +14,11 @@ BEGIN
 	IF first_month IS NULL OR last_month IS NULL THEN
 		RAISE EXCEPTION 'a month is null' USING ERRCODE = 'null_value_not_allowed';
 	END IF;
+	PERFORM kube_reports_internal.checked_range('first_month', first_month, 'last_month', last_month);
+	IF NOT isfinite(first_month) OR NOT isfinite(last_month) THEN
+		RAISE EXCEPTION 'a month is infinite' USING ERRCODE = 'invalid_parameter_value',
+			HINT = 'Every month of the period gets a table.';
+	END IF;
 	PERFORM kube_reports_internal.lock_store();
 	IF EXISTS (SELECT FROM kube_reports.cluster) OR EXISTS (SELECT FROM kube_reports.resource_type t
 		WHERE NOT t.builtin) THEN
@@ -34,5 +39,5 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports.prepare_subscriber(timestamptz, timestamptz)
 	IS 'prepares a new store for CREATE SUBSCRIPTION: removes the rows that CREATE EXTENSION made, and makes the '
-		'partitions of history from the first to the last month. Raises 22004 for null, 55000 when the store is not '
-		'empty';
+		'partitions of history from the first to the last month. Raises 22004 for null, 22023 for a period that ends '
+		'before it begins or has no end, 55000 when the store is not empty';

@@ -69,6 +69,8 @@ BEGIN
 			WHEN set_setting.name IN ('text_search', 'strict_dml') THEN value IN ('on', 'off')
 			WHEN set_setting.name IN ('log_bytes', 'evidence_bytes') THEN value::bigint >= 0
 			WHEN set_setting.name = 'evidence_rotation' THEN value::integer BETWEEN 0 AND 10000
+			-- PostgreSQL reads a bare number as seconds: '25' for 25 months would expire nearly everything.
+			WHEN value ~ '^\s*[+-]?[0-9.]+\s*$' AND value::interval <> '0' THEN false
 			WHEN set_setting.name = 'settle_window' THEN value::interval BETWEEN '0' AND '1 day'
 			-- now() minus the value must be a valid time.
 			ELSE value::interval BETWEEN '0' AND '1000 years' END;

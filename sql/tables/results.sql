@@ -446,7 +446,7 @@ COMMENT ON COLUMN kube_reports_internal.garbage_sweep.due_at IS 'when the next s
 -- Each table comes after the tables that refer to it.
 CREATE FUNCTION kube_reports_internal.swept_tables() RETURNS text[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-RETURN '{detail,origin,subject,rollup_daily,score_daily,rollup_policy,rollup,criterion,actor}'::text[];
+RETURN '{detail,origin,subject,rollup_daily,score_daily,rollup_policy,rollup,criterion,actor,imported}'::text[];
 COMMENT ON FUNCTION kube_reports_internal.swept_tables() IS 'the names of the tables in table garbage_sweep';
 INSERT INTO kube_reports_internal.garbage_sweep (what) SELECT unnest(kube_reports_internal.swept_tables());
 

@@ -56,6 +56,14 @@ END;
 COMMENT ON FUNCTION kube_reports_internal.is_cluster_name(text, uuid)
 	IS 'whether a cluster may have a name: not the uid of another cluster, no space at an end, no hidden_character()';
 
+CREATE FUNCTION kube_reports_internal.are_cluster_labels(labels jsonb) RETURNS boolean
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT jsonb_typeof(labels) = 'object';
+END;
+COMMENT ON FUNCTION kube_reports_internal.are_cluster_labels(jsonb)
+	IS 'whether the labels of a cluster can be read, as views and grants of every reader do';
+
 CREATE TABLE kube_reports.cluster (
 	id			integer PRIMARY KEY DEFAULT nextval('kube_reports_internal.cluster_id_seq'),
 	uid			uuid NOT NULL UNIQUE,
@@ -65,7 +73,8 @@ CREATE TABLE kube_reports.cluster (
 	created_at	timestamptz NOT NULL DEFAULT now(),
 	last_seen	timestamptz,
 	removing	boolean NOT NULL DEFAULT false,
-	CONSTRAINT cluster_name_clear CHECK (kube_reports_internal.is_cluster_name(name, uid))
+	CONSTRAINT cluster_name_clear CHECK (kube_reports_internal.is_cluster_name(name, uid)),
+	CONSTRAINT cluster_labels_object CHECK (kube_reports_internal.are_cluster_labels(labels))
 );
 COMMENT ON TABLE kube_reports.cluster IS 'the Kubernetes clusters whose reports are stored here';
 COMMENT ON COLUMN kube_reports.cluster.uid IS 'uid of the namespace kube-system';
