@@ -1,5 +1,5 @@
--- Arguments that cannot be meant, in every function for users that takes such arguments: an error that names them, never
--- an empty answer.
+-- Arguments that cannot be meant, in every function for users that takes such arguments: an error that names them,
+-- never an empty answer.
 \set VERBOSITY terse
 SET client_min_messages = warning;
 SET timezone = 'UTC';

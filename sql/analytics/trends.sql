@@ -177,10 +177,10 @@ COMMENT ON FUNCTION kube_reports.severity_weight(text)
 		'1, info 0. Raises 22023 for another word';
 
 -- Whole clusters have rows of their own.  Of other clusters, the reader sees the rows of single namespaces.  Deltas
--- that are not folded yet are added.
+-- that are not folded yet are added.  What was counted while the clock was ahead, was counted by now.
 CREATE VIEW kube_reports.score_change WITH (security_barrier) AS
-	SELECT c.uid AS cluster, c.name AS cluster_name, n.namespace, n.of_cluster, n.source, n.category, n.severity, n.day,
-		n.pass, n.warn, n.fail, n.error, n.skip, n.excluded
+	SELECT c.uid AS cluster, c.name AS cluster_name, n.namespace, n.of_cluster, n.source, n.category, n.severity,
+		least(n.day, (now() AT TIME ZONE 'UTC')::date) AS day, n.pass, n.warn, n.fail, n.error, n.skip, n.excluded
 	FROM (SELECT s.cluster_id, s.namespace, s.of_cluster, s.source, s.category, s.severity, s.day,
 				s.pass - lag(s.pass, 1, 0::bigint) OVER series AS pass,
 					s.warn - lag(s.warn, 1, 0::bigint) OVER series AS warn,

@@ -536,8 +536,8 @@ BEGIN
 	next.looked_at := next.looked_at + step.looked_at;
 	next.removed := next.removed + step.removed;
 	next.place := next.place + blocks;
-	-- Rows of the other tables are in use as long as history refers to them, or nearly as long as that.  The server's statistics restart at 0
-	-- after a crash.
+	-- Rows of the other tables are in use as long as history refers to them, or is kept.  The server's statistics
+	-- restart at 0 after a crash.
 	much := next.what NOT IN ('origin', 'subject', 'criterion', 'actor', 'imported')
 		AND (changed < next.changes OR changed - next.changes > 2 * busy * live);
 	IF next.place >= pages THEN

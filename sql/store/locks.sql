@@ -164,7 +164,8 @@ BEGIN
 			USING ERRCODE = 'feature_not_supported',
 				DETAIL = 'This transaction is ' || upper(current_setting('transaction_isolation') COLLATE "C")
 					|| ': its snapshot may be older than the lock that orders versions.',
-				HINT = 'Use BEGIN ISOLATION LEVEL READ COMMITTED.';
+				HINT = 'Use BEGIN ISOLATION LEVEL READ COMMITTED; for CALL, SET default_transaction_isolation = ''read '
+					'committed''.';
 	END IF;
 	PERFORM kube_reports_internal.refuse_prepare();
 END
