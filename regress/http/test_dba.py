@@ -118,6 +118,7 @@ def test_tablespaces(store):
     store.psql("SET allow_in_place_tablespaces = on; CREATE TABLESPACE fast LOCATION ''", "postgres")
     place = ("SELECT DISTINCT coalesce(s.spcname, 'usual') FROM pg_class c LEFT JOIN pg_tablespace s "
              "ON s.oid = c.reltablespace WHERE c.relname ~ '^report_change_{}'")
+    store.psql("ALTER TABLE kube_reports_internal.report_change SET TABLESPACE pg_default", "postgres")
     try:
         store.psql("ALTER DATABASE kube_reports SET default_tablespace = fast;"
                    "ALTER DATABASE kube_reports SET temp_tablespaces = fast", "postgres")
@@ -145,8 +146,8 @@ def test_tablespaces(store):
     finally:
         store.psql("ALTER TABLE kube_reports_internal.report_change SET TABLESPACE pg_default;"
                    "ALTER DATABASE kube_reports RESET ALL", "postgres")
-        store.psql("DROP TABLE " + ", ".join(f"kube_reports_internal.report_change_2031_0{month}"
-                                             for month in range(1, 5)))
+        store.psql("DROP TABLE IF EXISTS " + ", ".join(f"kube_reports_internal.report_change_2031_0{month}"
+                                                       for month in range(1, 5)))
         store.psql("SELECT kube_reports.set_setting('text_search', NULL); DROP TABLESPACE fast", "postgres")
 
 
@@ -257,6 +258,35 @@ def test_parts_are_dropped(store):
 def test_reindexed(store):
     """REINDEX CONCURRENTLY of all indexes, which swaps each with a new one, while the API writes"""
     store.psql("REINDEX (VERBOSE) SCHEMA CONCURRENTLY kube_reports_internal; REINDEX SCHEMA CONCURRENTLY kube_reports")
+    store.well()
+
+
+def test_sequences(store):
+    """verify() names every sequence that was set back or would be by a crash, and new_incarnation() mends them"""
+    ids = [name for name in store.psql(
+        f"SELECT relname FROM pg_class WHERE relkind = 'S' AND relnamespace IN {SCHEMAS}").split()
+        # Of rows that are soon removed, and not unique.
+        if name not in ("version_seq", "arriving_row_seq", "rollup_delta_id_seq", "aggregation_queue_id_seq")]
+    assert len(ids) > 5
+    store.psql("INSERT INTO kube_reports_internal.import_waiting (lane, at, namespace, name, actor, reason) "
+               "SELECT min(l.id), now(), 'ns', 'none', 'none', 'none' FROM kube_reports_internal.lane l")
+    # A type of one's own.
+    store.psql("""SELECT kube_reports.register_crd('{"apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition", "metadata": {"name": "things.example.com"}, "spec": {
+        "group": "example.com", "scope": "Namespaced", "names": {"plural": "things", "kind": "Thing"},
+        "versions": [{"name": "v1", "served": true, "storage": true, "schema": {
+        "openAPIV3Schema": {"type": "object"}}}]}}')""")
+    assert store.verify() == []
+    store.psql(f"SELECT setval(format('kube_reports_internal.%I', s)::regclass, 1, false) FROM unnest(ARRAY{ids}) s")
+    assert store.verify() == sorted(ids)
+    assert store.write().code >= 500
+    store.psql("SELECT kube_reports.new_incarnation()")
+    assert store.verify() == [] and store.write().code == 201
+    store.psql("DELETE FROM kube_reports_internal.import_waiting; SELECT kube_reports.unregister('things.example.com')")
+    if int(store.psql("SHOW server_version_num")) >= 150000:
+        store.psql("ALTER SEQUENCE kube_reports_internal.origin_id_seq SET UNLOGGED")
+        assert store.verify() == ["origin_id_seq"]
+        store.psql("ALTER SEQUENCE kube_reports_internal.origin_id_seq SET LOGGED")
     store.well()
 
 

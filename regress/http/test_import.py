@@ -379,7 +379,7 @@ def test_refused_is_not_gone(cluster):
         CREATE TRIGGER refuse BEFORE UPDATE ON kube_reports.object FOR EACH ROW EXECUTE FUNCTION public.refuse()""")
     cluster.add(WG, "policyreports", report(1, labels={"changed": "yes"}))
     done = load(cluster, "--prune", code=1)
-    assert "shop/r-000001 is refused: not this one" in done.stderr
+    assert "shop/r-000001 is refused: " in done.stderr and "not this one" in done.stderr
     assert "are not looked for, because of the refused objects" in done.stderr
     cluster.database.psql("DROP TRIGGER refuse ON kube_reports.object; DROP FUNCTION public.refuse()")
     assert [key[3] for key in sorted(stored(cluster))] == ["r-000000", "r-000001"]
@@ -531,10 +531,9 @@ def test_help(cluster):
                  "--prune"):
         assert flag in shown
     assert "import" in run([binary, "--help"]).out
-    for flag in ("--help", "--version"):
-        for words in ([], ["import"], ["cleanup"]):
-            done = run([binary, *words, f"{flag}=foo"], check=False)
-            assert done.code == 2 and f'invalid argument "foo" for {flag}: takes no value' in done.err
+    for words, flag in (([], "--help"), ([], "--version"), (["import"], "--help"), (["register"], "--version")):
+        done = run([binary, *words, f"{flag}=foo"], check=False)
+        assert done.code == 2 and f'invalid argument "foo" for {flag}: takes no value' in done.err
 
 
 def test_everything_as_it_is(cluster, capsys):

@@ -143,11 +143,14 @@ AS $$
 			(SELECT max(c.version) FROM kube_reports_internal.change c)) AS version) n
 		WHERE s.last_value < n.version
 	UNION ALL
+	SELECT s.name, jsonb_build_object('last_value', s.least_value), jsonb_build_object('last_value', s.last_value)
+		FROM kube_reports_internal.sequences_behind() s
+	UNION ALL
 	SELECT c.relname, '{"logged": true}', '{"logged": false}' FROM pg_class c
 		WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)
-			AND c.relkind = 'r' AND c.relpersistence = 'u'
+			AND c.relkind IN ('r', 'S') AND c.relpersistence = 'u'
 			-- Rows that are soon removed, and need not outlive a crash: arriving.sql, engine_sql.sql of tables.
-			AND c.relname NOT IN ('arriving_row', 'arriving_subject', 'sql_answer')
+			AND c.relname NOT IN ('arriving_row', 'arriving_row_seq', 'arriving_subject', 'sql_answer')
 	UNION ALL
 	SELECT c.relname, jsonb_build_object('trigger', t.tgname, 'enabled', true),
 			jsonb_build_object('trigger', t.tgname, 'enabled', false)
@@ -175,8 +178,8 @@ AS $$
 			AND NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary)
 $$;
 COMMENT ON FUNCTION kube_reports_internal.wrong_tables()
-	IS 'tables that lack rows which every store has, the sequence of versions if it was set back, tables whose rows a '
-		'crash of the server would delete, tables with disabled triggers or invalid indexes, and tables without an '
+	IS 'tables that lack rows which every store has, sequences that were set back, tables and sequences that a crash '
+		'of the server would empty, tables with disabled triggers or invalid indexes, and tables without an '
 		'index, a trigger or a primary key that they had';
 
 CREATE FUNCTION kube_reports.verify()

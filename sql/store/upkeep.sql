@@ -70,7 +70,7 @@ BEGIN
 			WHEN set_setting.name IN ('log_bytes', 'evidence_bytes') THEN value::bigint >= 0
 			WHEN set_setting.name = 'evidence_rotation' THEN value::integer BETWEEN 0 AND 10000
 			-- PostgreSQL reads a bare number as seconds: '25' for 25 months would expire nearly everything.
-			WHEN value ~ '^\s*[+-]?[0-9.]+\s*$' AND value::interval <> '0' THEN false
+			WHEN value ~ '^ *[+-]?[0-9.]+ *$' AND value::interval <> '0' THEN false
 			WHEN set_setting.name = 'settle_window' THEN value::interval BETWEEN '0' AND '1 day'
 			-- now() minus the value must be a valid time.
 			ELSE value::interval BETWEEN '0' AND '1000 years' END;
@@ -240,6 +240,54 @@ COMMENT ON FUNCTION kube_reports.server_identity()
 		'by which a copy in the same server is noticed. Where the first two cannot be read they are null: then call '
 		'new_incarnation() after a failover';
 
+---- sequences of ids ----
+
+CREATE FUNCTION kube_reports_internal.sequences_behind() RETURNS TABLE (name text, last_value bigint, least_value bigint)
+LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT s.name, s.last_value, s.least_value
+	FROM (SELECT 'origin_id_seq', s.last_value, s.is_called, (SELECT max(g.id) FROM kube_reports_internal.origin g)
+			FROM kube_reports_internal.origin_id_seq s
+		UNION ALL
+		SELECT 'cluster_id_seq', s.last_value, s.is_called, (SELECT max(c.id) FROM kube_reports.cluster c)
+			FROM kube_reports_internal.cluster_id_seq s
+		UNION ALL
+		SELECT 'lane_id_seq', s.last_value, s.is_called, (SELECT max(l.id) FROM kube_reports_internal.lane l)
+			FROM kube_reports_internal.lane_id_seq s
+		UNION ALL
+		SELECT 'resource_type_id_seq', s.last_value, s.is_called,
+				(SELECT max(t.id) FROM kube_reports.resource_type t)
+			FROM kube_reports_internal.resource_type_id_seq s
+		UNION ALL
+		SELECT 'definition_id_seq', s.last_value, s.is_called,
+				greatest((SELECT max(v.id) FROM kube_reports_internal.resource_version v),
+					(SELECT max(t.mapping_id) FROM kube_reports.resource_type t))
+			FROM kube_reports_internal.definition_id_seq s
+		UNION ALL
+		SELECT 'rollup_id_seq', s.last_value, s.is_called, (SELECT max(r.id) FROM kube_reports_internal.rollup r)
+			FROM kube_reports_internal.rollup_id_seq s
+		UNION ALL
+		SELECT 'import_waiting_id_seq', s.last_value, s.is_called,
+				(SELECT max(w.id) FROM kube_reports_internal.import_waiting w)
+			FROM kube_reports_internal.import_waiting_id_seq s) s(name, last_value, is_called, least_value)
+	WHERE s.last_value - (NOT s.is_called)::integer < s.least_value
+$$;
+COMMENT ON FUNCTION kube_reports_internal.sequences_behind()
+	IS 'the sequences of ids that would give an id that is in use, because they were set back or made UNLOGGED before '
+		'a crash of the server';
+
+CREATE FUNCTION kube_reports_internal.correct_sequences() RETURNS void
+LANGUAGE sql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT setval(format('kube_reports_internal.%I', s.name)::regclass, s.least_value)
+		FROM kube_reports_internal.sequences_behind() s;
+$$;
+COMMENT ON FUNCTION kube_reports_internal.correct_sequences()
+	IS 'moves the sequences of sequences_behind() above the ids that are in use. after_restore(), new_incarnation() and '
+		'rebuild() call it';
+
 CREATE FUNCTION kube_reports.new_incarnation(log_lost boolean DEFAULT false) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -266,7 +314,7 @@ BEGIN
 					'objects above the limit get a new version.';
 	END IF;
 	base := base + 1;
-	PERFORM setval('kube_reports_internal.version_seq', base);
+	PERFORM setval('kube_reports_internal.version_seq', base), kube_reports_internal.correct_sequences();
 	IF log_lost THEN
 		UPDATE kube_reports_internal.lane l SET floor = base, lost = '{}';
 		PERFORM kube_reports_internal.begin_own_write();
@@ -384,10 +432,11 @@ AS $$
 	INSERT INTO kube_reports_internal.rollup_mark DEFAULT VALUES ON CONFLICT (only_row) DO NOTHING;
 	INSERT INTO kube_reports_internal.garbage_sweep (what) SELECT unnest(kube_reports_internal.swept_tables())
 		ON CONFLICT (what) DO NOTHING;
+	SELECT kube_reports_internal.correct_sequences();
 $$;
 COMMENT ON FUNCTION kube_reports_internal.make_own_rows()
 	IS 'inserts missing rows that every store has, into the tables store, caller_secret, rollup_mark and '
-		'garbage_sweep. after_restore() and rebuild() call it';
+		'garbage_sweep, and corrects sequences of ids. after_restore() and rebuild() call it';
 
 -- A dump contains no results, but it contains their counts, including those that were not folded yet.
 CREATE FUNCTION kube_reports.after_restore(recompute boolean DEFAULT true) RETURNS bigint
