@@ -290,6 +290,39 @@ def test_sequences(store):
     store.well()
 
 
+def test_partitions_of_the_dba(store):
+    """A default partition and one of another name stop neither upkeep nor verify(), and are never dropped"""
+    store.psql("""SET search_path = kube_reports_internal;
+        CREATE TABLE report_change_default PARTITION OF report_change DEFAULT;
+        CREATE TABLE archived PARTITION OF report_change FOR VALUES FROM ('2003-01-15') TO ('2003-03-20')""")
+    store.psql("CALL kube_reports.expire()")
+    store.psql("SELECT kube_reports.maintain() FROM generate_series(1, 20)")
+    store.psql("SELECT kube_reports_internal.collect_garbage() FROM generate_series(1, 20)")
+    assert store.write().code == 201
+    # They have no replica identity.
+    assert store.verify() == ["archived", "report_change_default"]
+    overlapping = store.psql("SELECT kube_reports.make_history('2003-02-01')", check=False)
+    assert 'would overlap partition "archived"' in overlapping.err
+    # Nothing that is missing is dropped by this.
+    store.psql("DROP TABLE kube_reports_internal.report_change_default, kube_reports_internal.archived")
+    store.well()
+
+
+def test_forced_row_security(store):
+    """The API does not answer that nothing is stored: it refuses, and says what to do"""
+    store.psql("ALTER TABLE kube_reports.object ENABLE ROW LEVEL SECURITY")
+    store.well()
+    store.psql("ALTER TABLE kube_reports.object FORCE ROW LEVEL SECURITY")
+    assert "object" in store.verify()
+    answer = store.api.get(path_of(POLR, "ns"))
+    assert answer.code == 503, answer.body
+    assert store.write().code == 503
+    until(lambda: "NO FORCE ROW LEVEL SECURITY" in store.api.get("/readyz/database").body.decode(), 30, "the reason")
+    store.psql("ALTER TABLE kube_reports.object NO FORCE ROW LEVEL SECURITY, DISABLE ROW LEVEL SECURITY")
+    until(lambda: store.api.get("/readyz").code == 200, 60, "readyz")
+    store.well()
+
+
 def test_event_triggers(store):
     """A DBA's triggers of DDL see the few statements of upkeep, and a trigger that refuses them is named"""
     store.psql("CREATE FUNCTION public.refuse_ddl() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN"

@@ -101,10 +101,7 @@ CREATE FUNCTION kube_reports_internal.history_begins() RETURNS timestamptz
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT coalesce(min(to_date(substr(c.relname, length('report_change_') + 1), 'YYYY_MM'))::timestamp AT TIME
-		ZONE 'UTC', 'infinity')
-	FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-	WHERE i.inhparent = 'kube_reports_internal.report_change'::regclass
+	SELECT coalesce(min(m.begins), 'infinity') FROM kube_reports_internal.history_months() m
 $$;
 COMMENT ON FUNCTION kube_reports_internal.history_begins()
 	IS 'the beginning of the oldest month of history; infinity if there is no history';
@@ -152,6 +149,10 @@ AS $$
 			-- Rows that are soon removed, and need not outlive a crash: arriving.sql, engine_sql.sql of tables.
 			AND c.relname NOT IN ('arriving_row', 'arriving_row_seq', 'arriving_subject', 'sql_answer')
 	UNION ALL
+	SELECT c.relname, '{"row security forced": false}', '{"row security forced": true}' FROM pg_class c
+		WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)
+			AND c.relrowsecurity AND c.relforcerowsecurity
+	UNION ALL
 	SELECT c.relname, jsonb_build_object('trigger', t.tgname, 'enabled', true),
 			jsonb_build_object('trigger', t.tgname, 'enabled', false)
 		FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
@@ -179,7 +180,7 @@ AS $$
 $$;
 COMMENT ON FUNCTION kube_reports_internal.wrong_tables()
 	IS 'tables that lack rows which every store has, sequences that were set back, tables and sequences that a crash '
-		'of the server would empty, tables with disabled triggers or invalid indexes, and tables without an '
+		'of the server would empty, tables with forced row-level security, tables with disabled triggers or invalid indexes, and tables without an '
 		'index, a trigger or a primary key that they had';
 
 CREATE FUNCTION kube_reports.verify()

@@ -18,16 +18,13 @@ LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	partition	text;
+	month		record;
 	filled		boolean;
 BEGIN
-	FOR partition IN SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-			WHERE i.inhparent = 'kube_reports_internal.report_change'::regclass ORDER BY c.relname DESC
-	LOOP
-		EXECUTE format('SELECT EXISTS (SELECT FROM kube_reports_internal.%I)', partition) INTO filled;
+	FOR month IN SELECT m.partition, m.begins FROM kube_reports_internal.history_months() m ORDER BY m.begins DESC LOOP
+		EXECUTE format('SELECT EXISTS (SELECT FROM kube_reports_internal.%I)', month.partition) INTO filled;
 		IF filled THEN
-			RETURN (to_date(substr(partition, length('report_change_') + 1), 'YYYY_MM') + interval '1 month')
-				AT TIME ZONE 'UTC';
+			RETURN (month.begins AT TIME ZONE 'UTC' + interval '1 month') AT TIME ZONE 'UTC';
 		END IF;
 	END LOOP;
 	RETURN NULL;
@@ -43,12 +40,10 @@ CREATE FUNCTION kube_reports_internal.expired_history() RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT min(c.relname::text COLLATE "C")
-	FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-	WHERE i.inhparent = 'kube_reports_internal.report_change'::regclass
-		AND c.relname < 'report_change_' || to_char(date_trunc('month',
-			least(now(), kube_reports_internal.history_ends()) AT TIME ZONE 'UTC'
-				- kube_reports.setting('history_retention')::interval), 'YYYY_MM')
+	SELECT min(m.partition)
+	FROM kube_reports_internal.history_months() m
+	WHERE m.begins < date_trunc('month', least(now(), kube_reports_internal.history_ends()) AT TIME ZONE 'UTC'
+		- kube_reports.setting('history_retention')::interval) AT TIME ZONE 'UTC'
 $$;
 COMMENT ON FUNCTION kube_reports_internal.expired_history()
 	IS 'the partition of the oldest month of history, if it is older than history_retention; otherwise null';
@@ -129,8 +124,7 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	past		kube_reports_internal.store;
-	months		bigint := (SELECT count(*) FROM pg_inherits i
-		WHERE i.inhparent = 'kube_reports_internal.report_change'::regclass);
+	months		bigint := (SELECT count(*) FROM kube_reports_internal.history_months());
 	expired		boolean := false;
 BEGIN
 	SELECT s.* INTO past FROM kube_reports_internal.store s;

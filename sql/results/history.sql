@@ -9,6 +9,21 @@ RETURN pg_partition_root(to_regclass('kube_reports_internal.report_change_'
 COMMENT ON FUNCTION kube_reports_internal.has_history(timestamptz)
 	IS 'whether there is a partition of history for the month of a time';
 
+-- A DBA may attach other partitions, such as a default one: they are the DBA's, and nothing here drops them.
+CREATE FUNCTION kube_reports_internal.history_months() RETURNS TABLE (partition text, begins timestamptz)
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT c.relname::text COLLATE "C",
+		to_date(substr(c.relname, length('report_change_') + 1), 'YYYY_MM')::timestamp AT TIME ZONE 'UTC'
+	FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+	WHERE i.inhparent = 'kube_reports_internal.report_change'::regclass
+		AND c.relnamespace = 'kube_reports_internal'::regnamespace
+		AND c.relname ~ '^report_change_[0-9]{4}_(0[1-9]|1[0-2])$'
+$$;
+COMMENT ON FUNCTION kube_reports_internal.history_months()
+	IS 'the partitions of history that make_history() has made, with the beginning of their months';
+
 -- A partition is made as a table and then attached, so the tablespace that ALTER TABLE report_change SET TABLESPACE has
 -- chosen for later partitions is read here.  Neither writers nor a restore can go on without what they make: it is
 -- made in the tablespace of the database where the role may not use another one.

@@ -104,6 +104,21 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.serve_hint(kube_reports_internal.caller, uuid)
 	IS 'the hint for a role that may not serve a cluster';
 
+-- Objects would silently be missing, and controllers would make them again.
+CREATE FUNCTION kube_reports_internal.refuse_hidden() RETURNS boolean
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	RAISE EXCEPTION 'row-level security is forced on table kube_reports.object: the owner does not see every row'
+		USING ERRCODE = 'insufficient_privilege',
+			HINT = 'ALTER TABLE kube_reports.object NO FORCE ROW LEVEL SECURITY. Readers see only the rows of their '
+				'grants without it.';
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.refuse_hidden()
+	IS 'raises 42501, for a store whose owner does not see every object: see row_security_active()';
+
 CREATE FUNCTION kube_reports_internal.require_service(cluster uuid, caller kube_reports_internal.caller) RETURNS void
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
@@ -115,11 +130,15 @@ BEGIN
 			USING ERRCODE = 'insufficient_privilege',
 				HINT = kube_reports_internal.serve_hint(caller, cluster);
 	END IF;
+	IF row_security_active('kube_reports.object') THEN
+		PERFORM kube_reports_internal.refuse_hidden();
+	END IF;
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.require_service(uuid, kube_reports_internal.caller)
 	IS 'raises 42501 unless the caller may act for a cluster, and also for an unknown cluster: a proxy that has lost '
-		'its cluster must not answer that types and objects are not found';
+		'its cluster must not answer that types and objects are not found; nor may one whose owner does not see '
+		'every object''s row';
 
 CREATE FUNCTION kube_reports_internal.not_served_document(cluster uuid, caller kube_reports_internal.caller)
 	RETURNS bytea

@@ -126,6 +126,9 @@ DECLARE
 	document	text;
 BEGIN
 	PERFORM kube_reports_internal.known_cluster(cluster);
+	IF row_security_active('kube_reports.object') THEN
+		PERFORM kube_reports_internal.refuse_hidden();
+	END IF;
 	SELECT concat('{"apiVersion":', to_json(concat(asked->>'group', '/', asked->>'version')),
 			',"kind":', to_json(t.kind),
 			',"metadata":', left(o.metadata::text, -1), ',"resourceVersion":"', o.version, '"}',

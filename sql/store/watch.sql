@@ -207,7 +207,7 @@ BEGIN
 	END IF;
 	SELECT c.id INTO served FROM kube_reports.cluster c WHERE c.uid = cluster
 		AND kube_reports_internal.may_serve(c.id, caller);
-	IF NOT FOUND THEN
+	IF NOT FOUND OR row_security_active('kube_reports.object') THEN
 		PERFORM kube_reports_internal.require_service(cluster, caller);
 	END IF;
 	SELECT array_agg(coalesce(c.version, a.floor, 0) ORDER BY l.position) INTO versions
