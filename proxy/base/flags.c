@@ -239,7 +239,8 @@ end_for_question(const FlagSet *set, const char *argument)
 	if (strncmp(argument, "--help=", strlen("--help=")) == 0)
 		usage_error(set, "help", argument + strlen("--help="), "takes no value");
 	/* Some commands have a flag of this name. */
-	if (strncmp(argument, "--version=", strlen("--version=")) == 0 && find_flag(set, "version", strlen("version")) == NULL)
+	if (strncmp(argument, "--version=", strlen("--version=")) == 0 &&
+		find_flag(set, "version", strlen("version")) == NULL)
 		usage_error(set, "version", argument + strlen("--version="), "takes no value");
 }
 

@@ -342,8 +342,8 @@ SELECT kube_reports.dashboard('{}', '2026-02-01', '2026-01-01');
 SELECT kube_reports.dashboard('{}', '-infinity', '2026-01-01')->'from_day' AS first_day,
 	(kube_reports.dashboard('{}', '-infinity')->>'from_day')::date = (now() AT TIME ZONE 'UTC')::date AS from_the_first,
 	kube_reports.dashboard('{}', '-infinity', 'infinity')->>'to_day' = kube_reports.dashboard()->>'to_day' AS to_today,
-	kube_reports.dashboard_html('{}', '-infinity') IS NOT NULL AND kube_reports.fleet_html('{}', '-infinity') IS NOT NULL
-		AS pages;
+	kube_reports.dashboard_html('{}', '-infinity') IS NOT NULL
+		AND kube_reports.fleet_html('{}', '-infinity') IS NOT NULL AS pages;
 SELECT kube_reports.dashboard(
 	'{"cluster": "x'' OR true --", "namespace": "x'' OR true --", "source": "x'' OR true --"}')->'top_policies' AS
 	policies;

@@ -180,7 +180,8 @@ AS $$
 $$;
 COMMENT ON FUNCTION kube_reports_internal.wrong_tables()
 	IS 'tables that lack rows which every store has, sequences that were set back, tables and sequences that a crash '
-		'of the server would empty, tables with forced row-level security, tables with disabled triggers or invalid indexes, and tables without an '
+		'of the server would empty, tables with forced row-level security, tables with disabled triggers or '
+		'invalid indexes, and tables without an '
 		'index, a trigger or a primary key that they had';
 
 CREATE FUNCTION kube_reports.verify()

@@ -317,9 +317,9 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.collect_actors(tid, tid)
 	IS 'removes actors in a range of places to which history cannot refer any more';
 
--- Such a row keeps an import from storing the object again, and lets cleanup delete it at its source.  An import that no
--- longer finds the object at the source removes the row.  Where none has run for as long as history is kept, nobody is
--- moving in any more.
+-- Such a row keeps an import from storing the object again, and lets cleanup delete it at its source.  An import that
+-- no longer finds the object at the source removes the row.  Where none has run for as long as history is kept, nobody
+-- is moving in any more.
 CREATE FUNCTION kube_reports_internal.collect_imported(first tid, behind tid, OUT looked_at bigint, OUT removed bigint)
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp

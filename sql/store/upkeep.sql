@@ -242,7 +242,8 @@ COMMENT ON FUNCTION kube_reports.server_identity()
 
 ---- sequences of ids ----
 
-CREATE FUNCTION kube_reports_internal.sequences_behind() RETURNS TABLE (name text, last_value bigint, least_value bigint)
+CREATE FUNCTION kube_reports_internal.sequences_behind()
+	RETURNS TABLE (name text, last_value bigint, least_value bigint)
 LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -285,8 +286,8 @@ AS $$
 		FROM kube_reports_internal.sequences_behind() s;
 $$;
 COMMENT ON FUNCTION kube_reports_internal.correct_sequences()
-	IS 'moves the sequences of sequences_behind() above the ids that are in use. after_restore(), new_incarnation() and '
-		'rebuild() call it';
+	IS 'moves the sequences of sequences_behind() above the ids that are in use. after_restore(), new_incarnation() '
+		'and rebuild() call it';
 
 CREATE FUNCTION kube_reports.new_incarnation(log_lost boolean DEFAULT false) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
