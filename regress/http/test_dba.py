@@ -313,12 +313,18 @@ def test_forced_row_security(store):
     store.psql("ALTER TABLE kube_reports.object ENABLE ROW LEVEL SECURITY")
     store.well()
     store.psql("ALTER TABLE kube_reports.object FORCE ROW LEVEL SECURITY")
-    assert "object" in store.verify()
-    answer = store.api.get(path_of(POLR, "ns"))
-    assert answer.code == 503, answer.body
-    assert store.write().code == 503
-    until(lambda: "NO FORCE ROW LEVEL SECURITY" in store.api.get("/readyz/database").body.decode(), 30, "the reason")
-    store.psql("ALTER TABLE kube_reports.object NO FORCE ROW LEVEL SECURITY, DISABLE ROW LEVEL SECURITY")
+    try:
+        assert "object" in store.verify()
+        answer = store.api.get(path_of(POLR, "ns"))
+        assert answer.code == 503, answer.body
+        assert store.write().code == 503
+        until(lambda: "row-level security is forced on table" in store.api.get("/readyz/database").body.decode(), 30,
+              "the reason")
+        told = store.psql(f"SELECT kube_reports.get_report('{store.cluster}', 'policyreports.wgpolicyk8s.io', 'ns', "
+                          "'r1')", check=False)
+        assert "NO FORCE ROW LEVEL SECURITY" in told.err
+    finally:
+        store.psql("ALTER TABLE kube_reports.object NO FORCE ROW LEVEL SECURITY, DISABLE ROW LEVEL SECURITY")
     until(lambda: store.api.get("/readyz").code == 200, 60, "readyz")
     store.well()
 
