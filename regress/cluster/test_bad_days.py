@@ -7,6 +7,7 @@ import base64
 import contextlib
 import itertools
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -15,6 +16,7 @@ import threading
 import pytest
 
 from client import POLR, path_of, report, until
+from conftest import TOP
 from control_plane import API_SERVICES, GROUP_VERSIONS, NAMESPACE
 from release import CHART, FULLNAME, NEEDS_NETWORK, RELEASE, releases
 
@@ -127,11 +129,55 @@ def test_uninstall_while_somebody_writes(release):
     assert set(writer.done) <= in_etcd | stored
     assert in_etcd & set(writer.done) and stored & set(writer.done)
     # No APIService is left without endpoints: namespaces can be deleted.
-    release.plane.namespace("goes")
-    release.api.delete("/api/v1/namespaces/goes")
-    until(lambda: release.api.get("/api/v1/namespaces/goes").code == 404, 240, "the end of a namespace")
+    namespaces_can_go(release, "goes")
     for name in in_etcd - {"in-etcd"}:
         release.api.delete(path_of(POLR, "default", name))
+
+
+def namespaces_can_go(release, name):
+    release.plane.namespace(name)
+    release.api.delete(f"/api/v1/namespaces/{name}")
+    until(lambda: release.api.get(f"/api/v1/namespaces/{name}").code == 404, 240, "the end of a namespace")
+
+
+def test_uninstall_without_hooks(release):
+    """The APIServices lead nowhere, until the command of docs/install.md has deleted them"""
+    release.run("uninstall", RELEASE, "--wait", "--no-hooks")
+    assert release.taken() == list(GROUP_VERSIONS)
+    until(lambda: release.api.get(path_of(POLR, "default")).code == 503, 60, "a group without proxies")
+    page = (TOP / "docs" / "install.md").read_text(encoding="utf-8")
+    (command,) = re.findall(r"`kubectl (delete apiservice [^`]*)`", page)
+    release.plane.kubectl(*command.split())
+    until(lambda: release.taken() == [] and "in-etcd" in (release.names() or []), 60, "lists of etcd")
+    namespaces_can_go(release, "goes-without-hooks")
+
+
+def test_in_the_place_of_reports_server(release):
+    """
+    APIServices of reports-server, which is scaled to 0: the chart takes them over only when it is told by
+    apiServices.replace, and verifies TLS then
+    """
+    release.run("uninstall", RELEASE, "--wait")
+    until(lambda: release.taken() == [], 60, "the end of the APIServices")
+    plane, other = release.plane, "reports-server"
+    plane.namespace(other)
+    for group_version in GROUP_VERSIONS:
+        document = plane.api_service(group_version, 443, {"kube-aggregator.kubernetes.io/automanaged": "false"})
+        document["spec"].update(service={"name": other, "namespace": other}, insecureSkipTLSVerify=True)
+        del document["spec"]["caBundle"]
+        plane.apply(document)
+    refused = release.run("install", RELEASE, str(CHART), "--wait", *release.values(**{"apiServices.timeout": "10s"}),
+                          check=False)
+    assert refused.returncode != 0 and f"--replace={other}/{other}" in release.node.logs(), release.node.logs()[-3000:]
+    assert release.taken() == []
+    release.run("upgrade", RELEASE, str(CHART), "--install", "--wait",
+                *release.values(**{"apiServices.replace": f"{other}/{other}"}))
+    assert release.taken() == list(GROUP_VERSIONS)
+    for group_version in GROUP_VERSIONS:
+        spec = release.api_service(group_version)["spec"]
+        assert spec["caBundle"] and not spec.get("insecureSkipTLSVerify")
+    plane.wait_available()
+    release.api.delete(f"/api/v1/namespaces/{other}")
 
 
 def test_rotated_password(release):
