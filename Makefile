@@ -53,6 +53,10 @@ EXTVERSION := $(shell sed -n "s/^default_version = '\(.*\)'/\1/p" extension/kube
 VARIANT ?= c
 PG_CONFIG ?= pg_config
 
+# What is built does not follow the caller's locale: in a Turkish one, I is no capital of i, and tolower() of awk
+# keeps it.
+export LC_ALL = C.UTF-8
+
 # ---- goals that are scripts: they need no PostgreSQL to be installed yet, and call make themselves ----
 
 SCRIPT_GOALS = help up down clean-run check check-variant-sql check-forward check-evidence check-clients check-oracle \

@@ -276,3 +276,17 @@ def test_readme_shows_what_make_up_gives(stack_of_samples):
     sql, table = re.search(r'psql -c "(SELECT policy, .*?)"\n(.*?)```', readme, re.S).groups()
     shown = [[cell.strip() for cell in row.split("|")] for row in table.splitlines()[2:]]
     assert [row.split("|") for row in stack_of_samples.psql(sql, "env.reader").splitlines()] == shown
+
+
+def test_script_does_not_follow_the_locale(tmp_path):
+    """The install script is the same where I is no capital of i: verify() reads words of it."""
+    run(["localedef", "-i", "tr_TR", "-f", "UTF-8", str(tmp_path / "tr_TR.UTF-8")])
+    tree = tmp_path / "tree"
+    shutil.copytree(TOP / "sql", tree / "sql", ignore=shutil.ignore_patterns("build"))
+    (tree / "extension").mkdir()
+    for file in ("Makefile", "extension/kube_reports.control"):
+        shutil.copy(TOP / file, tree / file)
+    run(["make", "sql/build/made.sql"], cwd=tree,
+        env={**os.environ, "LOCPATH": str(tmp_path), "LC_ALL": "tr_TR.UTF-8"})
+    kinds = set(re.findall(r"^\t\t\('(\w+)', ", (tree / "sql/build/made.sql").read_text(), re.M))
+    assert kinds == {"index", "trigger"}
