@@ -223,6 +223,14 @@ SELECT rows AS before FROM looked_at \gset
 SELECT policy, score FROM kube_reports.worst_vulnerabilities(10);
 SELECT rows - :before < 300 AS few FROM looked_at;
 ROLLBACK;
+-- The page of a fleet asks for its numbers once, wherever it shows them.
+BEGIN;
+SELECT rows AS before FROM looked_at \gset
+SELECT kube_reports_internal.fleet_numbers('{}', NULL, NULL)->'policies' AS policies;
+SELECT rows - :before AS once FROM looked_at \gset
+SELECT length(kube_reports.fleet_html()) > 0 AS made;
+SELECT :once > 0 AS looked, rows - :before - :once <= :once AS once FROM looked_at;
+ROLLBACK;
 -- Who sees none of them, and asks for other sources, is answered all the same.
 SELECT count(*) FROM kube_reports.worst_vulnerabilities(3000);
 SELECT count(*), count(DISTINCT policy), min(score)
