@@ -418,6 +418,17 @@ def value(answer):
     return plain(answer[1:]) if answer.startswith("=") else answer
 
 
+def test_a_summary_reads_its_document_once(servers):
+    """The time that it takes grows with the document, not with the square of its results."""
+    for server in servers:
+        assert server.psql("""
+            SET statement_timeout = '20s';
+            SELECT c.counted::text::jsonb->>'fail'
+            FROM (SELECT jsonb_build_object('results', jsonb_agg(jsonb_build_object('policy', v, 'result', 'fail')))
+                    ::text::kube_reports.report AS body FROM generate_series(1, 6000) v OFFSET 0) d,
+                kube_reports_internal.count_summary(d.body) c""") == "6000"
+
+
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_same_values(servers, name):
     """Random, hostile and Unicode arguments; SEED and COUNT choose them"""

@@ -62,7 +62,7 @@ COMMENT ON FUNCTION kube_reports_internal.sql_member(text, text[])
 CREATE FUNCTION kube_reports_internal.string_at(document kube_reports.report, VARIADIC path text[]) RETURNS text
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE SECURITY DEFINER
 RETURN (SELECT CASE json_typeof(m.value) WHEN 'string' THEN m.value#>>'{}' END
-	FROM (SELECT kube_reports_internal.sql_member(document, path) AS value) m);
+	FROM (SELECT kube_reports_internal.sql_member(document, path) AS value OFFSET 0) m);
 COMMENT ON FUNCTION kube_reports_internal.string_at(kube_reports.report, text[])
 	IS 'the string at a path of members; null if there is none. NUL, which jsonb cannot read and no text can contain, '
 		'becomes U+FFFD';
@@ -148,12 +148,15 @@ BEGIN ATOMIC
 	SELECT json_build_object('error', count(*) FILTER (WHERE r.result = 'error'),
 			'fail', count(*) FILTER (WHERE r.result = 'fail'), 'pass', count(*) FILTER (WHERE r.result = 'pass'),
 			'skip', count(*) FILTER (WHERE r.result = 'skip'), 'warn', count(*) FILTER (WHERE r.result = 'warn'))::text,
-		min(CASE json_typeof(p.place->'summary') WHEN 'object' THEN (p.place->'summary')::text END)
-	FROM (SELECT kube_reports_internal.sql_summary_place(kube_reports_internal.sql_readable(body)) AS place) p
+		min(CASE json_typeof(p.summary) WHEN 'object' THEN p.summary::text END)
+	-- OFFSET keeps the planner from reading the document again for each result.
+	FROM (SELECT p.place->'results' AS list, p.place->'summary' AS summary
+			FROM (SELECT kube_reports_internal.sql_summary_place(
+				kube_reports_internal.sql_readable(body)) AS place OFFSET 0) p OFFSET 0) p
 		LEFT JOIN LATERAL (SELECT CASE json_typeof(e.item) WHEN 'object' THEN CASE json_typeof(e.item->'result')
 				WHEN 'string' THEN e.item->>'result' END END AS result
-			FROM json_array_elements(CASE json_typeof(p.place->'results') WHEN 'array' THEN p.place->'results'
-				ELSE '[]' END) e(item)) r ON true;
+			FROM json_array_elements(CASE json_typeof(p.list) WHEN 'array' THEN p.list ELSE '[]' END) e(item)) r
+			ON true;
 END;
 COMMENT ON FUNCTION kube_reports_internal.count_summary(kube_reports.report)
 	IS 'the summary counted from the results of a report in the policy working group''s format, and the summary in '
@@ -175,7 +178,7 @@ BEGIN ATOMIC
 		CASE WHEN resource IS NULL THEN e.item::text ELSE (e.item::jsonb || jsonb_build_object('resources',
 			jsonb_build_array(kube_reports_internal.sql_readable(resource))))::text END
 	FROM (SELECT kube_reports_internal.sql_summary_place(
-			kube_reports_internal.sql_readable(body))->'results' AS list) l,
+			kube_reports_internal.sql_readable(body))->'results' AS list OFFSET 0) l,
 		json_array_elements(CASE json_typeof(l.list) WHEN 'array' THEN l.list ELSE '[]' END)
 			WITH ORDINALITY e(item, n)
 	WHERE json_typeof(e.item) = 'object'

@@ -160,12 +160,13 @@ BEGIN ATOMIC
 				ORDER BY kube_reports_internal.sql_version_rank(v.version->>'name'), v.version->>'name' COLLATE "C")
 			FROM jsonb_array_elements(s.spec->'versions') WITH ORDINALITY v(version, position)
 				CROSS JOIN LATERAL (SELECT kube_reports_internal.sql_schema_rules(
-					v.version#>'{schema,openAPIV3Schema}') AS rules) k
+					v.version#>'{schema,openAPIV3Schema}') AS rules OFFSET 0) k
 			WHERE (v.version->>'served')::boolean))
 	FROM (SELECT g.spec, coalesce(g.spec#>'{names,singular}',
 				to_jsonb(lower(g.spec#>>'{names,kind}' COLLATE "C"))) AS singular,
 			coalesce(g.spec#>'{names,listKind}', to_jsonb(g.spec#>>'{names,kind}' || 'List')) AS list_kind
-		FROM (SELECT kube_reports_internal.sql_checked_crd(crd::jsonb)->'spec' AS spec) g) s;
+		-- OFFSET: the CustomResourceDefinition is checked once, not for each member that is read.
+		FROM (SELECT kube_reports_internal.sql_checked_crd(crd::jsonb)->'spec' AS spec OFFSET 0) g) s;
 END;
 COMMENT ON FUNCTION kube_reports_internal.crd_definitions(kube_reports.report)
 	IS 'the types that a CustomResourceDefinition defines; raises KR422 with the JSON path of an error or of an '
