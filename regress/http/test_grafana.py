@@ -11,8 +11,8 @@ import re
 import pytest
 
 import fleet
-from client import report
-from conftest import TOP
+from client import report, until
+from conftest import TOP, Stack
 
 FILES = sorted((TOP / "helm" / "kube-reports" / "dashboards").glob("*.json"))
 BOARDS = {file.stem: json.loads(file.read_text()) for file in FILES}
@@ -323,6 +323,61 @@ def test_panels_agree_with_the_page(readers, name, role):
         if (name, panel["title"]) in PAGE:
             shown, expected = PAGE[name, panel["title"]](rows, page)
             assert shown == expected and shown, panel["title"]
+
+
+# ---- many vulnerabilities ----
+
+@pytest.fixture(scope="module")
+def scanned():
+    """40 namespaces, in each of which a scanner has found 300 vulnerabilities, and Kyverno something else."""
+    own = Stack()
+    try:
+        database = own.begin().database
+        database.psql(f"""
+            INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, metadata, body)
+            SELECT c.id, t.id, 'ns-' || n, 'scan', '{{}}', jsonb_build_object('results', (SELECT jsonb_agg(
+                jsonb_build_object('source', 'Trivy Vulnerability', 'category', 'Vulnerability Scan', 'result', 'fail',
+                    'policy', 'CVE-2030-' || v * (1 + n % 3),
+                    'severity', (ARRAY['low', 'medium', 'high', 'critical'])[1 + v % 4],
+                    'properties', jsonb_build_object('score', (v % 100 / 10.0)::text, 'resource', 'package-' || v,
+                        'artifact.repository', 'image-' || n % 2))) FROM generate_series(1, 300) v)
+                || '[{{"source": "kyverno", "policy": "p", "category": "Best Practices", "result": "fail"}}]')
+                ::text::kube_reports.report
+            FROM kube_reports.cluster c, kube_reports.resource_type t, generate_series(1, 40) n
+            WHERE c.uid = '{own.cluster}' AND t.plural = 'policyreports' AND t."group" = 'wgpolicyk8s.io'""")
+        database.derive()
+        database.psql("SELECT kube_reports_internal.fold_rollups(1000000)")
+        # As upkeep would.
+        until(lambda: database.psql("SELECT kube_reports_internal.analyze_step()") == "f")
+        yield Reader(database, "kube_reports_reader")
+    finally:
+        own.end()
+
+
+def compared(plan):
+    """How many pairs of rows a plan's joins compared in vain."""
+    return (plan.get("Rows Removed by Join Filter", 0) * plan["Actual Loops"]
+            + sum(compared(part) for part in plan.get("Plans", [])))
+
+
+def test_panels_do_not_compare_all_with_all(scanned):
+    """What a panel compares does not grow with the number of vulnerabilities times that of namespaces"""
+    board = BOARDS["vulnerabilities"]
+    values = scanned.values(board)
+    for panel, target in queries(board):
+        sql = expanded(interpolated(target["rawSql"], values), *scanned.period)
+        plan = json.loads(scanned.database.psql("EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) " + sql, user=scanned.role))
+        assert compared(plan[0]["Plan"]) < 50000, panel["title"]
+
+
+def test_top_with_many_names(scanned):
+    """Grafana names every namespace for "All": each result is looked up among the names, not compared with each"""
+    names = "SELECT jsonb_agg('no-' || n) || '[\"ns-7\"]' FROM generate_series(1, 100000) n"
+    for dimension, failing in (("image", 300), ("cluster", 301)):
+        assert scanned.database.psql(f"""
+            SET statement_timeout = '5s';
+            SELECT failing FROM kube_reports.top('{dimension}', 10, jsonb_build_object('namespace', ({names})))""",
+            user=scanned.role) == str(failing)
 
 
 LABELLED = {"prod-eu": {"env": "prod", "region": "eu"}, "staging": {"env": "test"}}

@@ -46,12 +46,12 @@ BEGIN
 	-- Failing results now: one pass over the counts.
 	WITH counted AS MATERIALIZED (
 		SELECT c.cluster, c.cluster_name, c.namespace, c.source, c.policy,
-			c.policy ~ '^(CVE|GHSA)-' AS vulnerability, sum(c.pass) AS pass,
-			sum(c.failing) AS failing, sum(c.failing * (c.severity = 'critical')::integer) AS critical,
-				sum(c.failing * (c.severity = 'high')::integer) AS high,
-			sum(c.failing * (c.severity = 'medium')::integer) AS medium,
-				sum(c.failing * (c.severity = 'low')::integer) AS low,
-			sum(c.failing * (c.severity IN ('info', 'unknown'))::integer) AS other
+			kube_reports_internal.total(c.pass) AS pass, kube_reports_internal.total(c.failing) AS failing,
+			kube_reports_internal.total(c.failing * (c.severity = 'critical')::integer) AS critical,
+			kube_reports_internal.total(c.failing * (c.severity = 'high')::integer) AS high,
+			kube_reports_internal.total(c.failing * (c.severity = 'medium')::integer) AS medium,
+			kube_reports_internal.total(c.failing * (c.severity = 'low')::integer) AS low,
+			kube_reports_internal.total(c.failing * (c.severity IN ('info', 'unknown'))::integer) AS other
 		FROM (SELECT r.*, CASE r.status WHEN 'pass' THEN r.count ELSE 0 END AS pass,
 				CASE WHEN r.status IN ('warn', 'fail', 'error') THEN r.count ELSE 0 END AS failing
 			FROM kube_reports.result_count r
@@ -61,15 +61,21 @@ BEGIN
 				AND NOT kube_reports_internal.excluded_from_score(r.native_status)) c
 		GROUP BY c.cluster, c.cluster_name, c.namespace, c.source, c.policy
 	), policy AS (
-		SELECT c.source, c.policy, c.vulnerability, sum(c.pass) AS pass, sum(c.failing) AS failing,
+		SELECT c.source, c.policy, c.policy ~ '^(CVE|GHSA)-' AS vulnerability,
+			kube_reports_internal.total(c.pass) AS pass, kube_reports_internal.total(c.failing) AS failing,
 			count(*) FILTER (WHERE c.failing > 0) AS places,
-			sum(c.critical) AS critical, sum(c.high) AS high, sum(c.medium) AS medium,
-				sum(c.low) AS low, sum(c.other) AS other
-		FROM counted c GROUP BY c.source, c.policy, c.vulnerability
+			kube_reports_internal.total(c.critical) AS critical, kube_reports_internal.total(c.high) AS high,
+			kube_reports_internal.total(c.medium) AS medium, kube_reports_internal.total(c.low) AS low,
+			kube_reports_internal.total(c.other) AS other
+		FROM counted c GROUP BY c.source, c.policy
 	), namespace AS (
-		SELECT c.cluster, c.cluster_name, c.namespace, sum(c.pass) AS pass, sum(c.failing) AS failing,
-			round(sum(c.pass) / nullif(sum(c.pass + c.failing), 0), 6) AS score,
-			jsonb_build_array(sum(c.critical), sum(c.high), sum(c.medium), sum(c.low), sum(c.other)) AS parts
+		SELECT c.cluster, c.cluster_name, c.namespace, kube_reports_internal.total(c.pass) AS pass,
+			kube_reports_internal.total(c.failing) AS failing,
+			round(kube_reports_internal.total(c.pass)::numeric
+				/ nullif(kube_reports_internal.total(c.pass + c.failing), 0), 6) AS score,
+			jsonb_build_array(kube_reports_internal.total(c.critical), kube_reports_internal.total(c.high),
+				kube_reports_internal.total(c.medium), kube_reports_internal.total(c.low),
+				kube_reports_internal.total(c.other)) AS parts
 		FROM counted c GROUP BY c.cluster, c.cluster_name, c.namespace
 	)
 	SELECT jsonb_build_object(

@@ -498,7 +498,21 @@ CREATE FUNCTION kube_reports.top(dimension text, n integer DEFAULT 10, filter js
 	RETURNS TABLE (value text, failing bigint, total bigint)
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
+-- Most members of a filter are not given, and one may name hundreds of namespaces: these are looked up in a hash table
+-- only if the planner sees them.
+SET plan_cache_mode = force_custom_plan
 AS $$
+DECLARE
+	clusters	text[];
+	namespaces	text[];
+	sources		text[];
+	categories	text[];
+	policies	text[];
+	rules		text[];
+	severities	text[];
+	kinds		text[];
+	statuses	text[];
+	native_statuses text[];
 BEGIN
 	PERFORM kube_reports_internal.check_rows(n);
 	IF dimension IS NULL OR dimension NOT IN ('cluster', 'namespace', 'source', 'category', 'policy', 'rule',
@@ -513,21 +527,18 @@ BEGIN
 			'subject_kind', 'status', 'native_status'],
 		'counts have', 'Counts are by cluster, namespace, source, category, policy, rule, severity, subject_kind, '
 			'status and native_status.');
-	PERFORM kube_reports_internal.filter_words(filter, 'severity', kube_reports_internal.severity_words()),
-		kube_reports_internal.filter_words(filter, 'status', kube_reports_internal.status_words());
+	severities := kube_reports_internal.filter_words(filter, 'severity', kube_reports_internal.severity_words());
+	statuses := kube_reports_internal.filter_words(filter, 'status', kube_reports_internal.status_words());
+	clusters := kube_reports_internal.filter_clusters(filter);
+	namespaces := kube_reports_internal.filter_strings(filter, 'namespace');
+	sources := kube_reports_internal.filter_strings(filter, 'source');
+	categories := kube_reports_internal.filter_strings(filter, 'category');
+	policies := kube_reports_internal.filter_strings(filter, 'policy');
+	rules := kube_reports_internal.filter_strings(filter, 'rule');
+	kinds := kube_reports_internal.filter_strings(filter, 'subject_kind');
+	native_statuses := kube_reports_internal.filter_strings(filter, 'native_status');
 	RETURN QUERY
-	WITH wanted AS MATERIALIZED (
-		SELECT kube_reports_internal.filter_clusters(filter) AS cluster,
-			kube_reports_internal.filter_strings(filter, 'namespace') AS namespace,
-			kube_reports_internal.filter_strings(filter, 'source') AS source,
-				kube_reports_internal.filter_strings(filter, 'category') AS category,
-			kube_reports_internal.filter_strings(filter, 'policy') AS policy,
-				kube_reports_internal.filter_strings(filter, 'rule') AS rule,
-			kube_reports_internal.filter_strings(filter, 'severity') AS severity,
-				kube_reports_internal.filter_strings(filter, 'subject_kind') AS subject_kind,
-			kube_reports_internal.filter_strings(filter, 'status') AS status,
-				kube_reports_internal.filter_strings(filter, 'native_status') AS native_status
-	), counted AS (
+	WITH counted AS (
 		SELECT CASE dimension WHEN 'cluster' THEN coalesce(nullif(r.cluster_name, ''), r.cluster::text)
 			WHEN 'namespace' THEN r.namespace
 				WHEN 'source' THEN r.source WHEN 'category' THEN r.category WHEN 'policy' THEN r.policy
@@ -544,14 +555,13 @@ BEGIN
 	)
 	SELECT c.value, coalesce(sum(c.count) FILTER (WHERE c.status IN ('warn', 'fail', 'error')), 0)::bigint,
 		sum(c.count)::bigint
-	FROM counted c, wanted w
-	WHERE (w.cluster IS NULL OR c.cluster::text = ANY (w.cluster) OR c.cluster_name = ANY (w.cluster))
-		AND (w.namespace IS NULL OR c.namespace = ANY (w.namespace)) AND (w.source IS NULL OR c.source = ANY (w.source))
-		AND (w.category IS NULL OR c.category = ANY (w.category)) AND (w.policy IS NULL OR c.policy = ANY (w.policy))
-		AND (w.rule IS NULL OR c.rule = ANY (w.rule)) AND (w.severity IS NULL OR c.severity = ANY (w.severity))
-		AND (w.subject_kind IS NULL OR c.subject_kind = ANY (w.subject_kind))
-			AND (w.status IS NULL OR c.status = ANY (w.status))
-		AND (w.native_status IS NULL OR c.native_status = ANY (w.native_status))
+	FROM counted c
+	WHERE (clusters IS NULL OR c.cluster::text = ANY (clusters) OR c.cluster_name = ANY (clusters))
+		AND (namespaces IS NULL OR c.namespace = ANY (namespaces)) AND (sources IS NULL OR c.source = ANY (sources))
+		AND (categories IS NULL OR c.category = ANY (categories)) AND (policies IS NULL OR c.policy = ANY (policies))
+		AND (rules IS NULL OR c.rule = ANY (rules)) AND (severities IS NULL OR c.severity = ANY (severities))
+		AND (kinds IS NULL OR c.subject_kind = ANY (kinds)) AND (statuses IS NULL OR c.status = ANY (statuses))
+		AND (native_statuses IS NULL OR c.native_status = ANY (native_statuses))
 	GROUP BY c.value
 	ORDER BY 2 DESC, 3 DESC, 1
 	LIMIT n;
