@@ -148,10 +148,11 @@ def type_arguments(connection, oids, names=None, variadic=False):
 
 def typings(arguments):
     """Returns the arguments of a call, with concrete types for a polymorphic function."""
-    if all(argument.type != "anyarray" for argument in arguments):
+    polymorphic = {"anyarray": "{}[]", "anyelement": "{}"}
+    if all(argument.type not in polymorphic for argument in arguments):
         return [arguments]
     elements = ("bigint", '"char"', "timestamp with time zone", "text", "jsonb")
-    return [[argument._replace(type=element + "[]") if argument.type == "anyarray" else argument
+    return [[argument._replace(type=polymorphic.get(argument.type, argument.type).format(element))
              for argument in arguments] for element in elements]
 
 
