@@ -142,6 +142,8 @@ AS $$
 	UNION ALL
 	SELECT s.name, jsonb_build_object('last_value', s.least_value), jsonb_build_object('last_value', s.last_value)
 		FROM kube_reports_internal.sequences_behind() s
+		-- Sequences are not replicated: a subscriber corrects them when it takes over.
+		WHERE NOT EXISTS (SELECT FROM pg_subscription_rel r WHERE r.srrelid = 'kube_reports.object'::regclass)
 	UNION ALL
 	SELECT c.relname, '{"logged": true}', '{"logged": false}' FROM pg_class c
 		WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)
