@@ -181,10 +181,9 @@ AS $$
 			AND NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary)
 $$;
 COMMENT ON FUNCTION kube_reports_internal.wrong_tables()
-	IS 'tables that lack rows which every store has, sequences that were set back, tables and sequences that a crash '
-		'of the server would empty, tables with forced row-level security, tables with disabled triggers or '
-		'invalid indexes, and tables without an '
-		'index, a trigger or a primary key that they had';
+	IS 'tables that lack rows which every store has, sequences that were set back (not at a subscriber), tables and '
+		'sequences that a crash of the server would empty, tables with forced row-level security, tables with '
+		'disabled triggers or invalid indexes, and tables without an index, a trigger or a primary key that they had';
 
 CREATE FUNCTION kube_reports.verify()
 	RETURNS TABLE (what text, cluster_id integer, namespace text, name text, expected jsonb, found jsonb)

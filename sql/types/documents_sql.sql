@@ -59,6 +59,7 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.sql_member(text, text[])
 	IS 'the value at a path of members; null if there is none';
 
+-- OFFSET keeps the planner from looking for the member twice.
 CREATE FUNCTION kube_reports_internal.string_at(document kube_reports.report, VARIADIC path text[]) RETURNS text
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE SECURITY DEFINER
 RETURN (SELECT CASE json_typeof(m.value) WHEN 'string' THEN m.value#>>'{}' END
@@ -177,6 +178,7 @@ BEGIN ATOMIC
 			THEN coalesce(kube_reports_internal.sql_integer(e.item#>>'{timestamp,seconds}'), 0) ELSE 0 END,
 		CASE WHEN resource IS NULL THEN e.item::text ELSE (e.item::jsonb || jsonb_build_object('resources',
 			jsonb_build_array(kube_reports_internal.sql_readable(resource))))::text END
+	-- OFFSET, as above: the list is looked for once.
 	FROM (SELECT kube_reports_internal.sql_summary_place(
 			kube_reports_internal.sql_readable(body))->'results' AS list OFFSET 0) l,
 		json_array_elements(CASE json_typeof(l.list) WHEN 'array' THEN l.list ELSE '[]' END)

@@ -89,7 +89,7 @@ annotations:
 {{ $total }}
 {{- end }}
 
-{{/* GROUP/VERSION of each APIService that is wanted, and of each that is not, one to a line. */}}
+{{/* GROUP/VERSION of each APIService that is wanted now, that is wanted when apiServices.enabled is true, and that is not wanted now, one to a line. */}}
 {{- define "kube-reports.enabledGroups" -}}
 {{- if .Values.apiServices.enabled }}{{ include "kube-reports.servedGroups" . }}{{ end -}}
 {{- end }}
