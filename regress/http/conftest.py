@@ -2,6 +2,7 @@
 
 import atexit
 import contextlib
+import fcntl
 import functools
 import itertools
 import json
@@ -14,6 +15,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import urllib.request
 import uuid
 
@@ -49,8 +51,10 @@ sql_writers_of_c = only_c_because("writes by SQL exclude each other in the varia
 writes_of_c = only_c_because("the proxy of the variant in SQL decides on writes, and does not call write_batch()")
 # A condition on a row l of pg_locks: the lock is a lane's.
 LANE_LOCK = "l.locktype = 'advisory' AND l.classid = 1802661986 AND l.objid::int > 0"
-# Number of this worker of pytest-xdist; several runs may be in progress at the same time.
-PORTS = itertools.count(10000 + 6000 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) + random.randrange(4000))
+# Number of this worker of pytest-xdist, or of this command of .ci/jobs.sh; several runs may be in progress at the same
+# time.
+WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw" + os.environ.get("JOB_NUMBER", "0"))[2:])
+PORTS = itertools.count(10000 + 6000 * WORKER + random.randrange(4000))
 
 
 def free_port():
@@ -106,13 +110,32 @@ def own_certificates(directory):
     return directory
 
 
+@contextlib.contextmanager
+def made_once(name):
+    """
+    Gives the path of files that servers are copied from, and whether they are still to be made: for this process, or for
+    all processes that have the same directory TEST_SERVERS in their environment.
+    """
+    directory = os.environ.get("TEST_SERVERS")
+    if not directory:
+        directory = tempfile.mkdtemp(prefix="kube-reports-servers-")
+        atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    with open(f"{directory}/{name}.lock", "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        path = f"{directory}/{name}"
+        yield path, not os.path.exists(path)
+
+
 @functools.cache
 def installed(variant):
-    """Returns a directory in which make has installed a variant, once for all servers of this process."""
-    directory = stack_command("server_directory")
-    atexit.register(shutil.rmtree, directory, ignore_errors=True)
-    stack_command("server_install", directory, f"VARIANT={variant}")
-    return f"{directory}/dest"
+    """Returns a directory in which make has installed a variant."""
+    with made_once(f"installed-{variant}") as (path, missing):
+        if missing:
+            directory = stack_command("server_directory")
+            stack_command("server_install", directory, f"VARIANT={variant}")
+            shutil.move(f"{directory}/dest", path)
+            os.rmdir(directory)
+    return path
 
 
 @functools.cache
@@ -121,12 +144,17 @@ def prepared(variant):
     Returns the files of a stopped server with roles, a database and the extension: to copy them takes much less time
     than to make them.  All copies have the same system identifier.
     """
-    database = Database(variant)
-    atexit.register(database.remove)
-    database.start()
-    database.prepare("")
-    database.stop()
-    return f"{database.directory}/data"
+    with made_once(f"prepared-{variant}-{os.environ.get('INSTALL_WAY', '')}") as (path, missing):
+        if missing:
+            database = Database(variant)
+            try:
+                database.start()
+                database.prepare("")
+                database.stop()
+                shutil.move(f"{database.directory}/data", path)
+            finally:
+                database.remove()
+    return path
 
 
 class Database:
