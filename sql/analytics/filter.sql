@@ -254,6 +254,7 @@ DECLARE
 	wanted		kube_reports_internal.result_filter;
 	scope		record := kube_reports_internal.caller_scope(role, seal);
 	few			boolean := false;
+	timed		boolean;
 	given		text[];
 	statuses	text[];
 	severities	text[];
@@ -381,12 +382,15 @@ BEGIN
 			WHERE kube_reports_internal.caseless(k.policy) LIKE wanted.pattern
 				OR kube_reports_internal.caseless(k.rule) LIKE wanted.pattern);
 	END IF;
+	timed := num_nonnulls(wanted.since_from, wanted.since_to, wanted.first_seen_from, wanted.first_seen_to) > 0;
 	wanted.way := CASE WHEN few THEN 'ids'
 		WHEN wanted.score_from IS NOT NULL OR wanted.score_to IS NOT NULL THEN 'index'
-		WHEN (wanted.since_from IS NOT NULL OR wanted.since_to IS NOT NULL OR wanted.first_seen_from IS NOT NULL
-			OR wanted.first_seen_to IS NOT NULL)
-			AND wanted.namespaces IS NULL AND wanted.scope_clusters IS DISTINCT FROM '{}' THEN 'index'
+		WHEN timed AND wanted.namespaces IS NULL AND wanted.scope_clusters IS DISTINCT FROM '{}' THEN 'index'
 		ELSE 'counts' END;
+	-- No index has the times of the results of single namespaces.
+	IF timed AND wanted.way = 'counts' THEN
+		wanted := kube_reports_internal.counted_filter(wanted);
+	END IF;
 	RETURN wanted;
 END
 $$;
@@ -451,6 +455,36 @@ END;
 COMMENT ON FUNCTION kube_reports_internal.count_conditions(kube_reports_internal.result_filter)
 	IS 'the conditions of a filter on criterion, status, cluster and namespace of r (result or count). The text '
 		'consists of constants; the filter is $1';
+
+-- A cell has its results on many pages, and a page has results of many cells: one bitmap reads each page once.
+CREATE FUNCTION kube_reports_internal.counted_filter(wanted kube_reports_internal.result_filter)
+	RETURNS kube_reports_internal.result_filter
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	max_cells CONSTANT integer := 2000;
+	max_results CONSTANT integer := 50000;
+	cells		bigint;
+	results		numeric;
+	criteria	bigint[];
+BEGIN
+	EXECUTE 'SELECT count(*), sum(c.count), array_agg(DISTINCT c.criterion)
+		FROM (SELECT r.criterion, r.count FROM kube_reports_internal.rollup_part r
+			WHERE r.count <> 0 AND ' || kube_reports_internal.count_conditions(wanted) || ' LIMIT $2) c'
+		INTO cells, results, criteria USING wanted, max_cells + 1;
+	IF cells BETWEEN 1 AND max_cells AND results <= max_results THEN
+		wanted.way := 'ids';
+		wanted.criteria := criteria;
+		-- All columns of the index result_criterion are compared.
+		wanted.statuses := coalesce(wanted.statuses, '{p,w,f,e,s}');
+	END IF;
+	RETURN wanted;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.counted_filter(kube_reports_internal.result_filter)
+	IS 'a filter, which finds all results by their criteria and sorts the matches, if its conditions on counts leave '
+		'at most 50,000 results; otherwise the filter as it is';
 
 CREATE FUNCTION kube_reports_internal.native_condition(wanted kube_reports_internal.result_filter) RETURNS text
 LANGUAGE sql IMMUTABLE
@@ -557,11 +591,7 @@ BEGIN ATOMIC
 			-- Folded and other counts are merged in the order of the index rollup_cell, and the page ends the merge:
 			-- therefore neither has a condition of its own, and the planner learns by LIMIT that the first cells
 			-- count.
-			FROM (SELECT r.criterion, r.status, r.cluster_id, r.namespace, r.kind, r.native_status, r.count
-					FROM kube_reports_internal.rollup r
-				UNION ALL
-				SELECT r.criterion, r.status, r.cluster_id, r.namespace, r.kind, r.native_status, r.count
-					FROM kube_reports_internal.unfolded((SELECT m.mark FROM kube_reports_internal.rollup_mark m)) r) r
+			FROM kube_reports_internal.rollup_part r
 			WHERE r.count <> 0 AND ' || concat_ws(' AND ', kube_reports_internal.count_conditions(wanted),
 				kube_reports_internal.native_condition(wanted), t.criterion,
 				CASE WHEN step = 3 AND (wanted).text_detail_criteria

@@ -409,13 +409,19 @@ END;
 COMMENT ON FUNCTION kube_reports_internal.unfolded(xid8)
 	IS 'the deltas of transactions from the mark on, one row for each count';
 
+CREATE VIEW kube_reports_internal.rollup_part AS
+	SELECT r.cluster_id, r.namespace, r.criterion, r.kind, r.status, r.native_status, r.count
+	FROM kube_reports_internal.rollup r
+	UNION ALL
+	SELECT d.cluster_id, d.namespace, d.criterion, d.kind, d.status, d.native_status, d.count
+	FROM kube_reports_internal.unfolded((SELECT m.mark FROM kube_reports_internal.rollup_mark m)) d;
+COMMENT ON VIEW kube_reports_internal.rollup_part
+	IS 'the parts whose sums are current_rollup: folded counts, and later changes of counts, which may be negative';
+
 CREATE VIEW kube_reports_internal.current_rollup AS
 	SELECT c.cluster_id, c.namespace, c.criterion, c.kind, c.status, c.native_status, sum(c.count)::bigint AS count
-	FROM (SELECT r.cluster_id, r.namespace, r.criterion, r.kind, r.status, r.native_status, r.count
-		FROM kube_reports_internal.rollup r WHERE r.count <> 0
-		UNION ALL
-		SELECT d.cluster_id, d.namespace, d.criterion, d.kind, d.status, d.native_status, d.count
-		FROM kube_reports_internal.unfolded((SELECT m.mark FROM kube_reports_internal.rollup_mark m)) d) c
+	FROM kube_reports_internal.rollup_part c
+	WHERE c.count <> 0
 	GROUP BY c.cluster_id, c.namespace, c.criterion, c.kind, c.status, c.native_status
 	HAVING sum(c.count) <> 0;
 COMMENT ON VIEW kube_reports_internal.current_rollup
