@@ -205,6 +205,15 @@ SELECT count(*) FROM kube_reports.search_results('{"namespace": "ns-1", "since_f
 SELECT p.pages - :pages < 2000 AS once FROM pg_temp.pages p;
 SELECT count(*), count(DISTINCT report) FROM kube_reports.search_results('{"namespace": "ns-1", "since_from":
 	"-infinity"}', 10000);
+-- Few results of the namespace match: two pages have them all.
+UPDATE kube_reports_internal.result r SET since = '2100-01-01' FROM kube_reports_internal.origin g
+	WHERE g.id = r.origin AND g.name IN ('r1', 'r11', 'r2');
+WITH one AS (SELECT * FROM kube_reports.search_results('{"namespace": "ns-1", "since_from": "2099-01-01"}', 30)),
+	two AS (SELECT s.* FROM kube_reports.search_results('{"namespace": "ns-1", "since_from": "2099-01-01"}', 30,
+		(SELECT o.place FROM one o OFFSET 29)) s)
+SELECT count(*), count(DISTINCT (report, policy)), min(report), max(report)
+	FROM (SELECT * FROM one UNION ALL SELECT * FROM two) p;
+UPDATE kube_reports_internal.result r SET since = r.first_seen WHERE r.since = '2100-01-01';
 
 ---- readers ----
 -- Views of a store that was never analyzed cost too much in the eyes of the planner, which then compiles what runs

@@ -389,7 +389,7 @@ BEGIN
 		ELSE 'counts' END;
 	-- No index has the times of the results of single namespaces.
 	IF timed AND wanted.way = 'counts' THEN
-		wanted := kube_reports_internal.counted_filter(wanted);
+		wanted := kube_reports_internal.timed_filter(wanted);
 	END IF;
 	RETURN wanted;
 END
@@ -456,8 +456,9 @@ COMMENT ON FUNCTION kube_reports_internal.count_conditions(kube_reports_internal
 	IS 'the conditions of a filter on criterion, status, cluster and namespace of r (result or count). The text '
 		'consists of constants; the filter is $1';
 
--- A cell has its results on many pages, and a page has results of many cells: one bitmap reads each page once.
-CREATE FUNCTION kube_reports_internal.counted_filter(wanted kube_reports_internal.result_filter)
+-- A cell has its results on many pages, and a page has results of many cells: one bitmap reads each page once.  A walk
+-- over the cells is better only if it soon meets enough matches, which its first results show.
+CREATE FUNCTION kube_reports_internal.timed_filter(wanted kube_reports_internal.result_filter)
 	RETURNS kube_reports_internal.result_filter
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
@@ -465,26 +466,46 @@ AS $$
 DECLARE
 	max_cells CONSTANT integer := 2000;
 	max_results CONSTANT integer := 50000;
+	all_statuses CONSTANT "char"[] := '{p,w,f,e,s}';
+	here		kube_reports_internal.result_filter := wanted;
 	cells		bigint;
 	results		numeric;
-	criteria	bigint[];
+	matches		bigint;
 BEGIN
 	EXECUTE 'SELECT count(*), sum(c.count), array_agg(DISTINCT c.criterion)
 		FROM (SELECT r.criterion, r.count FROM kube_reports_internal.rollup_part r
 			WHERE r.count <> 0 AND ' || kube_reports_internal.count_conditions(wanted) || ' LIMIT $2) c'
-		INTO cells, results, criteria USING wanted, max_cells + 1;
-	IF cells BETWEEN 1 AND max_cells AND results <= max_results THEN
-		wanted.way := 'ids';
-		wanted.criteria := criteria;
-		-- All columns of the index result_criterion are compared.
-		wanted.statuses := coalesce(wanted.statuses, '{p,w,f,e,s}');
+		INTO cells, results, here.criteria USING wanted, max_cells + 1;
+	IF cells = 0 OR cells > max_cells OR results > max_results THEN
+		RETURN wanted;
 	END IF;
-	RETURN wanted;
+	-- All columns of the index result_criterion are compared.
+	here.statuses := coalesce(wanted.statuses, all_statuses);
+	EXECUTE 'SELECT count(*) FROM (SELECT r.since, r.first_seen FROM kube_reports_internal.result r
+			WHERE ' || kube_reports_internal.count_conditions(here) || ' LIMIT 1000) r
+		WHERE ' || kube_reports_internal.time_conditions(here) INTO matches USING here;
+	IF matches >= 50 THEN
+		RETURN wanted;
+	END IF;
+	here.way := 'ids';
+	RETURN here;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.counted_filter(kube_reports_internal.result_filter)
-	IS 'a filter, which finds all results by their criteria and sorts the matches, if its conditions on counts leave '
-		'at most 50,000 results; otherwise the filter as it is';
+COMMENT ON FUNCTION kube_reports_internal.timed_filter(kube_reports_internal.result_filter)
+	IS 'a filter with conditions on times, which finds results by their criteria and sorts the matches, if its '
+		'conditions on counts leave at most 50,000 results, of which few match; otherwise the filter as it is';
+
+CREATE FUNCTION kube_reports_internal.time_conditions(wanted kube_reports_internal.result_filter) RETURNS text
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT concat_ws(' AND ', 'true',
+		CASE WHEN (wanted).since_from IS NOT NULL THEN 'r.since >= ($1).since_from' END,
+		CASE WHEN (wanted).since_to IS NOT NULL THEN 'r.since < ($1).since_to' END,
+		CASE WHEN (wanted).first_seen_from IS NOT NULL THEN 'r.first_seen >= ($1).first_seen_from' END,
+		CASE WHEN (wanted).first_seen_to IS NOT NULL THEN 'r.first_seen < ($1).first_seen_to' END);
+END;
+COMMENT ON FUNCTION kube_reports_internal.time_conditions(kube_reports_internal.result_filter)
+	IS 'the conditions of a filter on the times of r (result). The text consists of constants; the filter is $1';
 
 CREATE FUNCTION kube_reports_internal.native_condition(wanted kube_reports_internal.result_filter) RETURNS text
 LANGUAGE sql IMMUTABLE
@@ -540,10 +561,7 @@ BEGIN ATOMIC
 		CASE WHEN (wanted).exceptions IS NOT NULL THEN 'd.exceptions && ($1).exceptions' END,
 		CASE WHEN (wanted).exempted IS NOT NULL THEN '(d.exceptions <> ''{}'') = ($1).exempted' END,
 		CASE WHEN (wanted).exempted THEN 'd.exceptions <> ''{}''' END,
-		CASE WHEN (wanted).since_from IS NOT NULL THEN 'r.since >= ($1).since_from' END,
-		CASE WHEN (wanted).since_to IS NOT NULL THEN 'r.since < ($1).since_to' END,
-		CASE WHEN (wanted).first_seen_from IS NOT NULL THEN 'r.first_seen >= ($1).first_seen_from' END,
-		CASE WHEN (wanted).first_seen_to IS NOT NULL THEN 'r.first_seen < ($1).first_seen_to' END);
+		kube_reports_internal.time_conditions(wanted));
 END;
 COMMENT ON FUNCTION kube_reports_internal.filter_conditions(kube_reports_internal.result_filter)
 	IS 'the other conditions of a filter on r (result), k (criterion), s (subject), d (detail) and g (origin), '
