@@ -113,3 +113,12 @@ SELECT kube_reports.revoke_clusters(current_user, 'a=b');
 SELECT kube_reports.revoke_admin(current_user);
 SELECT kube_reports.grant_reader(current_user);
 SELECT kube_reports.setting('settle_window');
+
+-- Addresses that no server can have, and addresses of servers.
+SELECT u.url, left(pg_temp.said('kube_reports.add_webhook'::regproc, jsonb_build_object('url', u.url)), 5) AS said
+	FROM unnest(ARRAY['https://a:99999', 'https://a:0/', 'https://a:123456', 'https://a:', 'https://[::1',
+		'https://::1', 'https://[a.example]', 'https://a[', 'https:///x', 'http://a', 'https://u:p@a', 'https://a/#x',
+		'https://a b']) u(url);
+SELECT u.url, pg_temp.said('kube_reports.add_webhook'::regproc, jsonb_build_object('name', 'w' || u.n, 'url', u.url))
+	FROM unnest(ARRAY['https://a', 'https://a:443', 'https://[::1]', 'https://[2001:db8::1]:65535/x?y=:99999',
+		'https://1.2.3.4:1/']) WITH ORDINALITY u(url, n);

@@ -30,7 +30,9 @@ BEGIN
 			USING ERRCODE = 'invalid_parameter_value';
 	END IF;
 	-- No user and no password: secrets must not be stored here.
-	IF url IS NULL OR url !~ '^https://[A-Za-z0-9._:\[\]-]+([/?][!-~]*)?$' OR url ~ '#' OR length(url) > 2000 THEN
+	IF url IS NULL OR url !~ '^https://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?([/?][!-~]*)?$' OR url ~ '#'
+		OR substring(url FROM '^https://[^/?]*:([0-9]+)(?:[/?]|$)')::numeric NOT BETWEEN 1 AND 65535
+		OR length(url) > 2000 THEN
 		RAISE EXCEPTION 'a webhook''s URL is https://host[:port][/path][?query]'
 			USING ERRCODE = 'invalid_parameter_value',
 			HINT = 'Credentials are files of the proxies: token_file, hmac_file.';
