@@ -113,8 +113,8 @@ def own_certificates(directory):
 @contextlib.contextmanager
 def made_once(name):
     """
-    Gives the path of files that servers are copied from, and whether they are still to be made: for this process, or for
-    all processes that have the same directory TEST_SERVERS in their environment.
+    Gives the path of files that servers are copied from, and whether they are still to be made: for this process, or
+    for all processes that have the same directory TEST_SERVERS in their environment.
     """
     directory = os.environ.get("TEST_SERVERS")
     if not directory:
