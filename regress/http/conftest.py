@@ -111,6 +111,14 @@ def own_certificates(directory):
 
 
 @contextlib.contextmanager
+def locked(path):
+    """No other process is between the beginning and the end of such a block with the same path, a file made for it."""
+    with open(path, "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@contextlib.contextmanager
 def made_once(name):
     """
     Gives the path of files that servers are copied from, and whether they are still to be made: for this process, or
@@ -120,8 +128,7 @@ def made_once(name):
     if not directory:
         directory = tempfile.mkdtemp(prefix="kube-reports-servers-")
         atexit.register(shutil.rmtree, directory, ignore_errors=True)
-    with open(f"{directory}/{name}.lock", "w", encoding="utf-8") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locked(f"{directory}/{name}.lock"):
         path = f"{directory}/{name}"
         yield path, not os.path.exists(path)
 
@@ -646,16 +653,17 @@ def debian_kubectl():
     if owner.out == "install ok installed":
         return "/usr/bin/kubectl"
     unpacked = CACHE / "kubernetes-client" / "usr" / "bin" / "kubectl"
-    if not unpacked.exists():
-        CACHE.mkdir(parents=True, exist_ok=True)
-        # apt downloads into a directory that its unprivileged user may write to; otherwise it warns and goes on.
-        done = run(["apt-get", "download", "kubernetes-client"], check=False, cwd=CACHE)
-        packages = sorted(CACHE.glob("kubernetes-client_*.deb"))
-        if done.code != 0 or not packages:
-            return None
-        run(["dpkg", "-x", str(packages[-1]), str(CACHE / "kubernetes-client")])
-        for package in packages:
-            package.unlink()
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with locked(CACHE / "kubernetes-client.lock"):
+        if not unpacked.exists():
+            # apt downloads into a directory that its unprivileged user may write to; otherwise it warns and goes on.
+            done = run(["apt-get", "download", "kubernetes-client"], check=False, cwd=CACHE)
+            packages = sorted(CACHE.glob("kubernetes-client_*.deb"))
+            if done.code != 0 or not packages:
+                return None
+            run(["dpkg", "-x", str(packages[-1]), str(CACHE / "kubernetes-client")])
+            for package in packages:
+                package.unlink()
     return str(unpacked)
 
 
