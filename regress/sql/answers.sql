@@ -205,6 +205,10 @@ SELECT count(*) FROM kube_reports.search_results('{"namespace": "ns-1", "since_f
 SELECT p.pages - :pages < 2000 AS once FROM pg_temp.pages p;
 SELECT count(*), count(DISTINCT report) FROM kube_reports.search_results('{"namespace": "ns-1", "since_from":
 	"-infinity"}', 10000);
+-- Without a cluster, the index would be read from its beginning to its end.
+SELECT f.way, f.clusters = ARRAY[:cluster_id] AS of_cluster, cardinality(f.criteria) >= 20 AS criteria, f.statuses
+	FROM kube_reports_internal.caller c, kube_reports_internal.read_filter('{"namespace": "ns-1", "since_from":
+		"infinity"}', c.role, c.seal) f;
 -- Few results of the namespace match: two pages have them all.
 UPDATE kube_reports_internal.result r SET since = '2100-01-01' FROM kube_reports_internal.origin g
 	WHERE g.id = r.origin AND g.name IN ('r1', 'r11', 'r2');

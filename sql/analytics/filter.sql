@@ -472,10 +472,10 @@ DECLARE
 	results		numeric;
 	matches		bigint;
 BEGIN
-	EXECUTE 'SELECT count(*), sum(c.count), array_agg(DISTINCT c.criterion)
-		FROM (SELECT r.criterion, r.count FROM kube_reports_internal.rollup_part r
+	EXECUTE 'SELECT count(*), sum(c.count), array_agg(DISTINCT c.criterion), array_agg(DISTINCT c.cluster_id)
+		FROM (SELECT r.criterion, r.cluster_id, r.count FROM kube_reports_internal.rollup_part r
 			WHERE r.count <> 0 AND ' || kube_reports_internal.count_conditions(wanted) || ' LIMIT $2) c'
-		INTO cells, results, here.criteria USING wanted, max_cells + 1;
+		INTO cells, results, here.criteria, here.clusters USING wanted, max_cells + 1;
 	IF cells = 0 OR cells > max_cells OR results > max_results THEN
 		RETURN wanted;
 	END IF;
