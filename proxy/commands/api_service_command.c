@@ -163,6 +163,7 @@ enable(int argc, char **argv)
 		flags_refuse(&enable_set, "ca-file", NULL, "is required");
 	if (options.replace_text[0] != '\0')
 		run_read_service(&run, "replace", options.replace_text, &run.replace);
+	run_check_address(&run, "connect-to", options.connect_to);
 	good = run_reach(&run) && api_service_enable(&run);
 	run_end(&run);
 	return good ? COMMAND_DONE : COMMAND_FAILED;

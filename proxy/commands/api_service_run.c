@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "base/loop.h"
+#include "base/url.h"
 #include "commands/command.h"
 #include "commands/crds.h"
 
@@ -49,6 +50,13 @@ run_read_service(Run *run, const char *flag, const char *text, ServiceAddress *s
 	if (!run_is_name(service->namespace) || !run_is_name(service->name))
 		flags_refuse(run->set, flag, text, "must be NAMESPACE/NAME or NAMESPACE/NAME:PORT");
 	service->port = (int) port;
+}
+
+void
+run_check_address(const Run *run, const char *flag, const char *text)
+{
+	if (text[0] != '\0' && !url_is_address(text))
+		flags_refuse(run->set, flag, text, "must be HOST:PORT");
 }
 
 void

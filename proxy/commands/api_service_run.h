@@ -69,6 +69,9 @@ extern bool run_is_name(const char *text);
 /* Reads NAMESPACE/NAME or NAMESPACE/NAME:PORT, the value of a flag.  A wrong value ends the process with code 2. */
 extern void run_read_service(Run *run, const char *flag, const char *text, ServiceAddress *service);
 
+/* Checks HOST:PORT, the value of a flag, which may be empty.  A wrong value ends the process with code 2. */
+extern void run_check_address(const Run *run, const char *flag, const char *text);
+
 /* Closes the connections of a run and frees its memory. */
 extern void run_end(Run *run);
 

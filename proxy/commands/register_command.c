@@ -275,6 +275,7 @@ read_service_flags(Run *run)
 	run_read_service(run, "service", service_options.service_text, &run->service);
 	if (service_options.replace_text[0] != '\0')
 		run_read_service(run, "replace", service_options.replace_text, &run->replace);
+	run_check_address(run, "connect-to", service_options.connect_to);
 }
 
 static bool

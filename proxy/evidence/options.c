@@ -11,6 +11,7 @@
 
 #include "base/config.h"
 #include "base/flags.h"
+#include "base/url.h"
 
 Options		options;
 
@@ -93,14 +94,15 @@ options_parse(int argc, char **argv)
 		flags_refuse(&flag_set, "tls-cert-file", NULL, "is required, with --tls-private-key-file");
 	if (options.metrics_port == options.port)
 		flags_refuse(&flag_set, "metrics-port", NULL, "must not be the same as --secure-port");
-	if (!begins(options.store, "file:///") && !begins(options.store, "s3://") && !begins(options.store, "https://"))
+	if (!begins(options.store, "file:///") && !begins(options.store, "s3://") && !url_is(options.store, "https://"))
 		flags_refuse(&flag_set, "store", options.store,
 					 "must be file:///DIRECTORY, s3://BUCKET[/PREFIX] or https://HOST/PATH");
 	if (options.store[strlen(options.store) - 1] == '/')
 		flags_refuse(&flag_set, "store", options.store, "must not end with a slash");
-	if (begins(options.store, "s3://") && !begins(options.s3_endpoint, "https://") &&
-		!begins(options.s3_endpoint, "http://"))
-		flags_refuse(&flag_set, "s3-endpoint", options.s3_endpoint, "must be a URL");
+	if (begins(options.store, "s3://") && !url_is(options.s3_endpoint, "https://") &&
+		!url_is(options.s3_endpoint, "http://"))
+		flags_refuse(&flag_set, "s3-endpoint", options.s3_endpoint,
+					 "must be https://HOST[:PORT] or http://HOST[:PORT]");
 	if (begins(options.store, "s3://") && options.s3_credentials_file[0] == '\0')
 		flags_refuse(&flag_set, "s3-credentials-file", NULL, "is required for a store at s3://");
 	if ((options.store_certificate_file[0] == '\0') != (options.store_key_file[0] == '\0'))

@@ -26,6 +26,7 @@
 #include "base/name_list.h"
 #include "base/sockets.h"
 #include "base/termination.h"
+#include "base/url.h"
 #include "cluster/ask.h"
 #include "cluster/pod_event.h"
 #include "forward/builder.h"
@@ -363,7 +364,7 @@ forward_command(int argc, char **argv)
 	config.max_buffered_body_bytes = 1024 * 1024;
 	config.max_buffered_answer_bytes = 16 * 1024 * 1024;
 	flags_parse(&flag_set, argc, argv, NULL, 0);
-	if (strncmp(options.to, "https://", strlen("https://")) != 0)
+	if (!url_is(options.to, "https://"))
 		flags_refuse(&flag_set, "to", options.to, "must be https://HOST:PORT");
 	if (options.queue[0] == '\0')
 		flags_refuse(&flag_set, "queue", NULL, "is required");

@@ -23,6 +23,10 @@ MERGE = "application/merge-patch+json"
 APPLY = "application/apply-patch+yaml"
 JSON_PATCH = "application/json-patch+json"
 
+# HOST[:PORT] of no URL, each wrong in one way.
+WRONG_ADDRESSES = ("a:99999", "a:0", "a:", "a:1x", "a:-1", "", ":443", "[::1", "::1", "[::1]443", "[::g]", "[]",
+                   "[1.2.3.4]", "a..b", "-a", "a-", ".", "x" * 64, "1.2.3", "1.2.3.256", "a b")
+
 
 def until(condition, seconds=20, what="condition"):
     """Polls until condition() is true and returns what it returned; fails after the deadline."""

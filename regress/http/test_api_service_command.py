@@ -12,7 +12,7 @@ import yaml
 
 from aggregation import AUTOMANAGED, Aggregation
 from apiserver import API_SERVICES
-from client import run, until
+from client import WRONG_ADDRESSES, run, until
 from conftest import TOP, free_port, stack_command
 from front_proxy import read
 from test_howto import section
@@ -368,6 +368,9 @@ def test_connect_to(crds):
     crds.enable(POLICY_REPORTS, f"--connect-to=127.0.0.1:{crds.stack.first.port}", f"--service={SERVICE}")
     told = crds.enable(POLICY_REPORTS, f"--connect-to=127.0.0.1:{free_port()}", code=1)
     assert "the server does not tell which types it serves" in told
+    # An empty value is none.
+    for wrong in filter(None, WRONG_ADDRESSES):
+        assert "must be HOST:PORT" in crds.enable(POLICY_REPORTS, f"--connect-to={wrong}", code=2)
 
 
 # --- disable ---

@@ -19,7 +19,7 @@ import pytest
 import yaml
 
 import metric_names
-from client import Api, run, until
+from client import WRONG_ADDRESSES, Api, run, until
 from conftest import KUBECTLS, STACK, TOP, VERSION, free_port, stack_command
 from evidence import Evidence, sender_certificates
 from runbook import blocks_of
@@ -815,7 +815,10 @@ def test_command_lines(module_stack):
     program = f"{module_stack.database.directory}/dest/usr/bin/kube-reports-evidence"
     for flags, named in (([], "tls-cert-file"), (["--store=ftp://x"], "store"),
                          (["--store=s3://bucket"], "s3-endpoint"), (["--store=file:///x/"], "slash"),
-                         (["--frob"], "frob")):
+                         (["--frob"], "frob"),
+                         *((["--store=https://" + wrong + "/x"], "store") for wrong in WRONG_ADDRESSES),
+                         *((["--store=s3://bucket", f"--s3-endpoint=http://{wrong}"], "s3-endpoint")
+                           for wrong in WRONG_ADDRESSES)):
         needed = [f"--tls-cert-file={module_stack.pki}/serving.crt",
                   f"--tls-private-key-file={module_stack.pki}/serving.key"] if flags else []
         done = run([program, *needed, *flags], check=False)

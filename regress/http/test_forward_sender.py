@@ -25,7 +25,7 @@ import yaml
 
 import metric_names
 from apiserver import ApiServer
-from client import sql_text, until
+from client import WRONG_ADDRESSES, sql_text, until
 from conftest import STACK, VARIANT, Stack, free_port, stack_command
 from runbook import blocks_of
 
@@ -888,7 +888,8 @@ def test_command_line(pair, place):
     sender, _ = pair.sender(place)
     for change, message in (("--to=http://x", "must be https://HOST:PORT"), ("--kinds=pods", "PLURAL.GROUP/VERSION"),
                             ("--kinds=x.wgpolicyk8s.io/v1alpha2", "does not serve it"),
-                            ("--extra-metadata=x", "KEY=VALUE"), ("--queue=/proc/x", "/proc/x")):
+                            ("--extra-metadata=x", "KEY=VALUE"), ("--queue=/proc/x", "/proc/x"),
+                            *((f"--to=https://{wrong}", "must be https://HOST:PORT") for wrong in WRONG_ADDRESSES)):
         done = subprocess.run(sender.command + [change], capture_output=True, text=True, timeout=30, check=False,
                               cwd="/")
         assert done.returncode in (1, 2) and message in done.stderr, (change, done.stderr)

@@ -15,7 +15,7 @@ import time
 import psycopg2
 import pytest
 
-from client import CPOLR, POLR, report, until
+from client import CPOLR, POLR, WRONG_ADDRESSES, report, until
 from client import unrated_result as result
 
 BEGINNING = "0-0000000000000000"
@@ -515,7 +515,8 @@ def test_another_target_of_that_name(hooks):
                                                  ({"url": None}, "22023"),
     ({"url": "https://a?b#c"}, "22023"), ({"url": "https://?a"}, "22023"),
                                                  ({"filter": '{"severity": "hihg"}'}, "22023"),
-                                                 ({"name": "twice"}, "23505")], ids=str)
+                                                 ({"name": "twice"}, "23505")]
+    + [({"url": f"https://{address}"}, "22023") for address in WRONG_ADDRESSES], ids=str)
 def test_what_is_no_target(hooks, arguments, sqlstate):
     given = {"name": "good", "cluster": hooks.stack.cluster, "url": "https://a:1/x?y=z", **arguments}
     connection = psycopg2.connect(hooks.database.connection())

@@ -123,6 +123,7 @@ INSERT INTO public.regress_call VALUES
 	('known_word', $$kube_reports_internal.known_word('a', 'b', '{b}')$$),
 	('checked_range', $$kube_reports_internal.checked_range('a', 1, 'b', 2)$$),
 	('checked_count', $$kube_reports_internal.checked_count('a', 1)$$),
+	('checked_cluster', $$kube_reports.clusters() c, kube_reports_internal.checked_cluster(c) k$$),
 	('days_shown', $$kube_reports_internal.days_shown(NULL, NULL)$$),
 	('checked_filter', $$kube_reports_internal.checked_filter('{"a": "b"}', '{a}', 'the filter has', 'It has a.')$$),
 	('status_words', $$kube_reports_internal.status_words()$$),
@@ -152,8 +153,8 @@ INSERT INTO public.regress_call VALUES
 	('results_of_resource', $$kube_reports.results_of_resource('00000000-0000-0000-0000-000000000001', 'Pod',
 		'team-b', 'hidden-pod')$$),
 	('cve', $$kube_reports.cve('hidden-policy')$$),
-	('fleet_drift', $$kube_reports.fleet_drift('00000000-0000-0000-0000-000000000001',
-		'00000000-0000-0000-0000-000000000002')$$),
+	('fleet_drift', $$(SELECT d.* FROM kube_reports.clusters() a, kube_reports.clusters() b,
+		LATERAL kube_reports.fleet_drift(a, b) d) d$$),
 	('new_failures', $$kube_reports.new_failures('-infinity')$$),
 	('transitions', $$kube_reports.transitions('-infinity', 'infinity')$$),
 	('fix_time', $$kube_reports.fix_time('-infinity', 'infinity')$$),
@@ -231,6 +232,13 @@ SELECT status, count FROM kube_reports.result_count ORDER BY 1;
 SELECT day = (now() AT TIME ZONE 'UTC')::date AS today, namespace, pass, fail, score
 	FROM kube_reports.compliance_score((now() AT TIME ZONE 'UTC')::date - 1, (now() AT TIME ZONE 'UTC')::date);
 SELECT reports FROM kube_reports.fleet_freshness;
+
+-- A cluster of others is as unknown as one that is not there.
+SELECT kube_reports.fleet_drift('00000000-0000-0000-0000-000000000001', '00000000-0000-0000-0000-000000000002');
+SELECT kube_reports.fleet_drift('00000000-0000-0000-0000-00000000000f', '00000000-0000-0000-0000-000000000001');
+SELECT kube_reports.new_failures('-infinity', '00000000-0000-0000-0000-000000000002');
+SELECT count(*) FROM kube_reports.results_of_resource('00000000-0000-0000-0000-000000000002', 'Pod', 'a', 'b');
+SELECT count(*) > 0 AS own FROM kube_reports.new_failures('-infinity', '00000000-0000-0000-0000-000000000001');
 
 -- Predicates that tell what they see, errors, plans.
 CREATE FUNCTION pg_temp.leak(t text) RETURNS boolean

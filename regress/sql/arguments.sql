@@ -9,14 +9,16 @@ CREATE EXTENSION kube_reports;
 \set one '00000000-0000-0000-0000-000000000001'
 SELECT kube_reports.register_cluster(:'one', 'one') > 0 AS known;
 
--- A call of a function with some arguments given, and the others that have no default with something that fits.
-CREATE FUNCTION pg_temp.said(function oid, given jsonb) RETURNS text LANGUAGE plpgsql AS $$
+-- A call of a function with some arguments given, and the others that have no default with something that fits; form:
+-- that of the call.
+CREATE FUNCTION pg_temp.said(function oid, given jsonb, form text DEFAULT 'SELECT count(*) FROM %s(%s) x') RETURNS text
+	LANGUAGE plpgsql AS $$
 DECLARE
 	p		pg_proc := (SELECT p FROM pg_proc p WHERE p.oid = function);
 	call	text;
 	hint	text;
 BEGIN
-	SELECT format('SELECT count(*) FROM %s(%s) x', p.oid::regproc, string_agg(format('%I => %L::%s', a.name,
+	SELECT format(form, p.oid::regproc, string_agg(format('%I => %L::%s', a.name,
 			coalesce(given->>a.name, CASE
 				WHEN a.name = 'dimension' THEN 'policy' WHEN a.name = 'name' THEN 'w'
 				WHEN a.name = 'url' THEN 'https://localhost' WHEN a.type = 'uuid'::regtype
@@ -36,7 +38,8 @@ EXCEPTION WHEN OTHERS THEN
 END
 $$;
 CREATE TEMP VIEW argument AS
-	SELECT p.oid AS function, a.n, p.proargnames[a.n] AS name, a.type::regtype AS type
+	SELECT p.oid AS function, a.n, p.proargnames[a.n] AS name, a.type::regtype AS type,
+		p.proname IN ('register_cluster', 'grant_proxy', 'add_sender') AS registers
 	FROM pg_proc p CROSS JOIN unnest(p.proargtypes) WITH ORDINALITY a(type, n)
 	WHERE p.pronamespace = 'kube_reports'::regnamespace AND p.prokind = 'f';
 
@@ -64,6 +67,18 @@ SELECT replace(pg_temp.said(a.function, jsonb_build_object(a.name, 'infinity')),
 SELECT pg_temp.said(a.function, jsonb_build_object('to_day', '-infinity', 'from_day', '-infinity')),
 		string_agg(a.function::regproc::text, ' ' ORDER BY a.function::regproc::text COLLATE "C") AS functions
 	FROM argument a WHERE a.name = 'from_day' GROUP BY 1 ORDER BY 1;
+-- The same in a select list, where the function is planned without its arguments: also without history, of which the
+-- planner knows that it is empty.
+SELECT count(*) AS partitions FROM pg_inherits WHERE inhparent = 'kube_reports_internal.report_change'::regclass;
+SELECT pg_temp.said(a.function, f.given, 'SELECT %s(%s)'),
+		string_agg(a.function::regproc::text, ' ' ORDER BY a.function::regproc::text COLLATE "C") AS functions
+	FROM argument a, (VALUES ('to_time', '{"from_time": "2026-02-02", "to_time": "2026-01-01"}'::jsonb),
+		('to_day', '{"from_day": "2026-02-02", "to_day": "2026-01-01"}'), ('min_changes', '{"min_changes": 0}'),
+		('old', '{"old": "hihg"}'), ('new', '{"new": "hihg"}')) f(name, given)
+	WHERE a.name = f.name GROUP BY f.name, 1 ORDER BY f.name, 1;
+-- What is checked never becomes a row.
+SELECT count(*) AS rows FROM kube_reports.transitions('2026-01-01', 'infinity');
+SELECT count(*) AS rows FROM kube_reports.new_failures('2026-01-01', :'one');
 -- Members of filters.
 SELECT f.filter, pg_temp.said('kube_reports.search_results'::regproc, jsonb_build_object('filter', f.filter))
 	FROM (VALUES ('{"score_from": 9, "score_to": 8.5}'::jsonb),
@@ -71,6 +86,63 @@ SELECT f.filter, pg_temp.said('kube_reports.search_results'::regproc, jsonb_buil
 		('{"first_seen_from": "2026-02-02", "first_seen_to": "2026-01-01"}'),
 		('{"score_from": 8, "score_to": 8, "since_from": "-infinity", "since_to": "infinity"}')) f(filter);
 SELECT pg_temp.said('kube_reports.export_events'::regproc, '{"filter": {"from": "2026-02-02", "to": "2026-01-01"}}');
+
+-- Clusters that are not known: each argument that names a cluster.
+SELECT a.function::regproc, a.name, pg_temp.said(a.function,
+		'{"type": "policyreports.wgpolicyk8s.io", "namespace": "ns", "labels": {}, "policies": [], "at": "2026-01-01",
+			"document": {"apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport",
+				"metadata": {"name": "w", "namespace": "ns"}}, "since": "2026-01-01", "kind": "Pod",
+			"token_sha256": null, "certificate": "none"}'::jsonb
+		|| jsonb_build_object('role', 'pg_monitor', a.name, '00000000-0000-0000-0000-00000000000f'),
+		'SELECT * FROM %s(%s) x')
+	FROM argument a WHERE a.type = 'uuid'::regtype AND NOT a.registers
+	ORDER BY a.function::regproc::text COLLATE "C", a.n;
+-- These register the cluster.
+SELECT string_agg(a.function::regproc::text, ' ' ORDER BY a.function::regproc::text COLLATE "C") AS functions
+	FROM argument a WHERE a.registers AND a.n = 1;
+-- The procedure says it, and goes on: a second call has nothing to do.
+SELECT p.oid::regproc AS procedure FROM pg_proc p WHERE p.pronamespace = 'kube_reports'::regnamespace
+	AND p.prokind = 'p' AND 'uuid'::regtype = ANY (p.proargtypes);
+SET client_min_messages = notice;
+CALL kube_reports.unregister_cluster('00000000-0000-0000-0000-00000000000f');
+SET client_min_messages = warning;
+-- A cluster that is being removed is known: a grant of it can still be taken back.
+\set two '00000000-0000-0000-0000-000000000002'
+SELECT kube_reports.register_cluster(:'two', 'two') > 0 AS known;
+SELECT kube_reports_internal.mark_cluster(:'two', true) > 0 AS marked;
+SELECT kube_reports.revoke_reader('nobody', :'two');
+SELECT pg_temp.said('kube_reports.aggregate'::regproc, jsonb_build_object('cluster', :'two')) !~ '^(42704|55006)'
+	AS well;
+CALL kube_reports.unregister_cluster(:'two');
+
+-- Names that no namespace can have: no role sees something by a grant of one.
+SELECT n.namespace, pg_temp.said('kube_reports.grant_namespace'::regproc, jsonb_build_object('namespace', n.namespace,
+		'role', 'nobody'))
+	FROM unnest(ARRAY['Prod', 'a.b', 'a_b', '-a', 'a-', 'a b', E'a\n', '*', repeat('a', 64)]) n(namespace);
+-- The role comes after it.
+SELECT n.namespace, pg_temp.said('kube_reports.grant_namespace'::regproc, jsonb_build_object('namespace', n.namespace,
+		'role', 'nobody'))
+	FROM unnest(ARRAY['', 'a', '0', 'a--b', repeat('a', 63)]) n(namespace);
+-- Other functions take the names of reports that exist, or write none.
+SELECT a.function::regproc, substring(pg_temp.said(a.function, '{"type": "policyreports.wgpolicyk8s.io",
+		"namespace": "Prod", "document": {"apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport",
+			"metadata": {"name": "w", "namespace": "Prod"}}, "patch": {}, "kind": "Pod", "field_selector": ""}'::jsonb
+		|| jsonb_build_object('at', now(), 'role', 'nobody')) from '^[[:upper:]0-9]{5}|^an answer$') AS said
+	FROM argument a WHERE a.name = 'namespace' AND a.function <> 'kube_reports.grant_namespace'::regproc
+		OR a.name = 'document' AND a.function::regproc::text ~ '(create|replace|import)_report$'
+	ORDER BY a.function::regproc::text COLLATE "C";
+
+-- URLs that cannot be.
+SELECT u.url, kube_reports_internal.is_https_url('https://' || u.url || p.path) AS can_be
+	FROM unnest(ARRAY['a:99999', 'a:0', 'a:', 'a:1x', 'a:-1', '', ':443', '[::1', '::1', '[::1]443', '[::g]', '[]',
+		'[1.2.3.4]', 'a..b', '-a', 'a-', '.', repeat('x', 64), '1.2.3', '1.2.3.256', 'a b', 'u@a', '[::1/64]',
+		'a', 'a:1', 'a:65535', 'a.example.', 'a_b.example', 'xn--a.example', '1.2.3.4', '1.2.3.255:443', '[::1]',
+		'[2001:db8::1.2.3.4]:443', '1a', repeat('x', 63)]) WITH ORDINALITY u(url, n),
+		(VALUES (''), ('/path?query=1'), ('?query')) p(path)
+	GROUP BY u.url, u.n, 2 ORDER BY u.n, 2;
+SELECT pg_temp.said('kube_reports.add_webhook'::regproc, jsonb_build_object('url', u.url))
+	FROM unnest(ARRAY['https://a:99999', 'https://[::1', 'http://a', 'https://a:443']) u(url);
+SELECT kube_reports.remove_webhook('w', :'one');
 
 -- Numbers of things.
 SELECT a.function::regproc, a.name, pg_temp.said(a.function, jsonb_build_object(a.name, n.value))

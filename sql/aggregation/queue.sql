@@ -540,6 +540,7 @@ SET jit = off
 SET lock_timeout = '2s'
 AS $$
 DECLARE
+	served		integer := kube_reports_internal.named_cluster(cluster);
 	options		kube_reports_internal.aggregation;
 	groups		record;
 BEGIN
@@ -552,15 +553,13 @@ BEGIN
 				DETAIL = 'The extension is installed in its SQL variant.',
 				HINT = 'The upkeep of a proxy merges.';
 	END IF;
-	SELECT a.* INTO options FROM kube_reports_internal.aggregation a
-		JOIN kube_reports.cluster c ON c.id = a.cluster_id WHERE c.uid = cluster;
-	IF NOT FOUND OR NOT pg_try_advisory_xact_lock(kube_reports_internal.lock_class(),
-		kube_reports_internal.aggregation_lock(options.cluster_id)) THEN
+	IF NOT EXISTS (SELECT FROM kube_reports_internal.aggregation a WHERE a.cluster_id = served)
+		OR NOT pg_try_advisory_xact_lock(kube_reports_internal.lock_class(),
+			kube_reports_internal.aggregation_lock(served)) THEN
 		RETURN false;
 	END IF;
-	-- The options may have changed before the lock was taken.
-	SELECT a.* INTO options FROM kube_reports_internal.aggregation a WHERE a.cluster_id = options.cluster_id;
-	SELECT * INTO groups FROM kube_reports_internal.due_groups(options.cluster_id,
+	SELECT a.* INTO options FROM kube_reports_internal.aggregation a WHERE a.cluster_id = served;
+	SELECT * INTO groups FROM kube_reports_internal.due_groups(served,
 		CASE WHEN at_once THEN 'infinity' ELSE clock_timestamp() - options.delay END, max_groups);
 	RETURN groups.stage IS NOT NULL
 		AND kube_reports_internal.merge_or_defer(cluster, options, groups.stage, groups.namespaces,
@@ -570,7 +569,7 @@ $$;
 COMMENT ON FUNCTION kube_reports.aggregate(uuid, boolean, integer)
 	IS 'one step of aggregation in a cluster: merges at most max_groups waiting groups, or finds groups to merge. '
 		'at_once: also groups whose delay is not over, and failed groups that wait to be tried again. True when the '
-		'step did something. One caller at a time. Raises 22023 for max_groups below 1';
+		'step did something. One caller at a time. Raises 22023 for max_groups below 1, 42704 for an unknown cluster';
 
 CREATE FUNCTION kube_reports_internal.merge_or_defer(cluster uuid, options kube_reports_internal.aggregation,
 	stage "char", namespaces text[], keys text[], afters text[])

@@ -97,6 +97,23 @@ COMMENT ON FUNCTION kube_reports.clusters(text)
 	IS 'the clusters that the caller sees and whose labels match a Kubernetes label selector, such as env=prod,region '
 		'in (eu,us): for conditions on the column cluster of any view. Raises 22023 for a wrong selector';
 
+-- Readers' functions call it in conditions, which parallel workers may evaluate.
+CREATE FUNCTION kube_reports_internal.checked_cluster(cluster uuid) RETURNS boolean
+LANGUAGE plpgsql STABLE PARALLEL SAFE COST 1
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF NOT EXISTS (SELECT FROM kube_reports_internal.seen_cluster c WHERE c.uid = cluster) THEN
+		RAISE EXCEPTION 'cluster % is not known', cluster
+			USING ERRCODE = 'undefined_object',
+				HINT = 'The view kube_reports.fleet_freshness has the clusters that you see.';
+	END IF;
+	RETURN true;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.checked_cluster(uuid)
+	IS 'true for a cluster that the caller sees. Raises 42704 for any other and for null, as known_cluster() does';
+
 ---- incomplete data ----
 
 CREATE VIEW kube_reports.restore_status WITH (security_barrier) AS

@@ -4,6 +4,10 @@
 -- History is the contents of report_change: 25 months by default (setting history_retention).  A result that has
 -- disappeared but may still come back (settles_at) still exists for all readers.
 
+-- Without a partition of history the planner knows that a query about events has no row, and leaves out all of it, its
+-- conditions too; and of a period whose ends are exchanged, that nothing is in it.  So arguments are checked in a part
+-- of their own: a UNION ALL with a row that the planner cannot leave out, and that is never returned.
+
 ---- history ----
 
 CREATE VIEW kube_reports.result_event WITH (security_barrier) AS
@@ -92,6 +96,9 @@ CREATE FUNCTION kube_reports.new_failures(since timestamptz, cluster uuid DEFAUL
 	RETURNS SETOF kube_reports.result_event
 LANGUAGE sql STABLE
 BEGIN ATOMIC
+	SELECT n.* FROM (SELECT (NULL::kube_reports.result_event).* OFFSET 0) n
+	WHERE NOT (new_failures.cluster IS NULL OR kube_reports_internal.checked_cluster(new_failures.cluster))
+	UNION ALL
 	SELECT e.* FROM kube_reports.result_event e
 	WHERE e.at >= new_failures.since AND (new_failures.cluster IS NULL OR e.cluster = new_failures.cluster)
 		AND e.new_status IN ('warn', 'fail', 'error')
@@ -99,19 +106,20 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION kube_reports.new_failures(timestamptz, uuid)
 	IS 'results that changed to warn, fail or error, or appeared with such a status, at or after a time; cluster '
-		'null: all clusters';
+		'null: all clusters. Raises 42704 for a cluster that the caller does not see';
 
--- The period and the words are checked once, also when no event is in that time.
 CREATE FUNCTION kube_reports.transitions(from_time timestamptz, to_time timestamptz,
 	old text DEFAULT NULL, new text DEFAULT NULL)
 	RETURNS SETOF kube_reports.result_event
 LANGUAGE sql STABLE
 BEGIN ATOMIC
-	SELECT e.* FROM kube_reports.result_event e
-	WHERE kube_reports_internal.known_word('status', old, kube_reports_internal.status_words() || ''::text)
+	SELECT n.* FROM (SELECT (NULL::kube_reports.result_event).* OFFSET 0) n
+	WHERE NOT (kube_reports_internal.known_word('status', old, kube_reports_internal.status_words() || ''::text)
 		AND kube_reports_internal.known_word('status', new, kube_reports_internal.status_words() || ''::text)
-		AND kube_reports_internal.checked_range('from_time', from_time, 'to_time', to_time)
-		AND e.at >= from_time AND e.at < to_time
+		AND kube_reports_internal.checked_range('from_time', from_time, 'to_time', to_time))
+	UNION ALL
+	SELECT e.* FROM kube_reports.result_event e
+	WHERE e.at >= from_time AND e.at < to_time
 		AND (old IS NULL OR coalesce(e.old_status, '') = old) AND (new IS NULL OR coalesce(e.new_status, '') = new);
 END;
 COMMENT ON FUNCTION kube_reports.transitions(timestamptz, timestamptz, text, text)
@@ -132,10 +140,12 @@ BEGIN ATOMIC
 		percentile_cont(0.5) WITHIN GROUP (ORDER BY e.lasted) FILTER (WHERE e.gone)
 	FROM (SELECT e.cluster, e.cluster_name, e.namespace, e.severity, e.at - e.old_since AS lasted,
 		e.gone_with_others AS gone, gone_is_fixed OR NOT e.gone_with_others AS fixed
-		FROM kube_reports_internal.changed_event e
-		WHERE e.at >= from_time AND e.at < to_time AND e.old_status IN ('w', 'f', 'e')
-			AND (e.new_status = 'p' OR e.new_status IS NULL)
-			AND kube_reports_internal.checked_range('from_time', from_time, 'to_time', to_time)) e
+		FROM (SELECT n.* FROM (SELECT (NULL::kube_reports_internal.changed_event).* OFFSET 0) n
+				WHERE NOT kube_reports_internal.checked_range('from_time', from_time, 'to_time', to_time)
+			UNION ALL
+			SELECT e.* FROM kube_reports_internal.changed_event e
+				WHERE e.at >= from_time AND e.at < to_time AND e.old_status IN ('w', 'f', 'e')
+					AND (e.new_status = 'p' OR e.new_status IS NULL)) e) e
 	GROUP BY e.cluster, e.cluster_name, e.namespace, e.severity;
 END;
 COMMENT ON FUNCTION kube_reports.fix_time(timestamptz, timestamptz, boolean)
@@ -153,10 +163,12 @@ LANGUAGE sql STABLE
 BEGIN ATOMIC
 	SELECT e.cluster, e.cluster_name, e.namespace, e.report, e.source, e.policy, e.rule, e.subject_kind,
 		e.subject_name, count(*), max(e.at)
-	FROM kube_reports_internal.changed_event e
-	WHERE e.at >= from_time AND e.at < to_time AND e.new_status IS NOT NULL
-		AND kube_reports_internal.checked_range('from_time', from_time, 'to_time', to_time)
-		AND kube_reports_internal.checked_count('min_changes', min_changes)
+	FROM (SELECT n.* FROM (SELECT (NULL::kube_reports_internal.changed_event).* OFFSET 0) n
+			WHERE NOT (kube_reports_internal.checked_range('from_time', from_time, 'to_time', to_time)
+				AND kube_reports_internal.checked_count('min_changes', min_changes))
+		UNION ALL
+		SELECT e.* FROM kube_reports_internal.changed_event e
+			WHERE e.at >= from_time AND e.at < to_time AND e.new_status IS NOT NULL) e
 	GROUP BY e.cluster, e.cluster_name, e.namespace, e.report, e.source, e.policy, e.rule, e.subject_kind,
 		e.subject_name, e.result_key
 	HAVING count(*) >= min_changes;

@@ -109,12 +109,14 @@ CREATE FUNCTION kube_reports.results_of_resource(cluster uuid, kind text, namesp
 LANGUAGE sql STABLE
 BEGIN ATOMIC
 	SELECT r.* FROM kube_reports.typed_result r
-	WHERE r.cluster = results_of_resource.cluster AND r.subject_kind = kind
+	WHERE kube_reports_internal.checked_cluster(results_of_resource.cluster)
+		AND r.cluster = results_of_resource.cluster AND r.subject_kind = kind
 		AND r.subject_namespace = results_of_resource.namespace
 		AND r.subject_name = results_of_resource.name;
 END;
 COMMENT ON FUNCTION kube_reports.results_of_resource(uuid, text, text, text)
-	IS 'all results about a resource of a cluster; namespace is empty for a resource of cluster scope';
+	IS 'all results about a resource of a cluster; namespace is empty for a resource of cluster scope. Raises 42704 '
+		'for a cluster that the caller does not see';
 
 CREATE FUNCTION kube_reports.cve(cve text)
 	RETURNS TABLE (cluster uuid, cluster_name text, namespace text, subject_kind text, subject_name text, source text,
@@ -322,11 +324,15 @@ BEGIN ATOMIC
 			coalesce(sum(f.warn + f.fail + f.error) FILTER (WHERE f.cluster = a), 0)::bigint AS failing_a,
 			coalesce(sum(f.pass) FILTER (WHERE f.cluster = b), 0)::bigint AS pass_b,
 			coalesce(sum(f.warn + f.fail + f.error) FILTER (WHERE f.cluster = b), 0)::bigint AS failing_b
-		FROM kube_reports.fleet_matrix f WHERE f.cluster IN (a, b) GROUP BY f.source, f.policy, f.rule) m
+		FROM kube_reports.fleet_matrix f
+		WHERE f.cluster IN (a, b) AND kube_reports_internal.checked_cluster(a)
+			AND kube_reports_internal.checked_cluster(b)
+		GROUP BY f.source, f.policy, f.rule) m
 	WHERE m.pass_a > 0 AND m.failing_a = 0 AND m.failing_b > 0 OR m.pass_b > 0 AND m.failing_b = 0 AND m.failing_a > 0;
 END;
 COMMENT ON FUNCTION kube_reports.fleet_drift(uuid, uuid)
-	IS 'policies and rules that only pass in one of two clusters and warn, fail or are in error in the other';
+	IS 'policies and rules that only pass in one of two clusters and warn, fail or are in error in the other. Raises '
+		'42704 for a cluster that the caller does not see';
 
 CREATE VIEW kube_reports.fleet_freshness WITH (security_barrier) AS
 	SELECT c.uid AS cluster, c.name AS cluster_name,

@@ -10,6 +10,38 @@
 
 ---- targets ----
 
+-- proxy/base/url.c says the same of the URLs of flags.
+CREATE FUNCTION kube_reports_internal.is_url_host(host text) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF host ~ '^\[[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*\]$' THEN
+		RETURN family(btrim(host, '[]')::inet) = 6;
+	END IF;
+	RETURN length(rtrim(host, '.')) <= 253 AND host ~ '^[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?'
+		'(\.[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?)*\.?$'
+		AND (host !~ '(^|\.)[0-9]+\.?$' OR host ~ '^((25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(\.|$)){4}$');
+EXCEPTION WHEN invalid_text_representation THEN
+	RETURN false;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.is_url_host(text)
+	IS 'whether a URL can have this host: a DNS name, an IPv4 address, or an IPv6 address in brackets';
+
+CREATE FUNCTION kube_reports_internal.is_https_url(url text) RETURNS boolean
+LANGUAGE sql IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT url ~ '^https://[^/?#]+([/?][!-~]*)?$' AND strpos(url, '#') = 0 AND length(url) <= 2000
+		AND EXISTS (SELECT FROM regexp_matches(substring(url from '^https://([^/?#]+)'),
+				'^(\[[^\]]*\]|[^:\[\]]*)(:([0-9]{1,5}))?$') p(parts)
+			WHERE kube_reports_internal.is_url_host(p.parts[1])
+				AND coalesce(p.parts[3]::integer, 1) BETWEEN 1 AND 65535)
+$$;
+COMMENT ON FUNCTION kube_reports_internal.is_https_url(text)
+	IS 'whether a text is https://host[:port][/path][?query], with a host and a port that can be';
+
 CREATE FUNCTION kube_reports.add_webhook(name text, cluster uuid, url text, filter jsonb DEFAULT '{}',
 	after text DEFAULT NULL,
 	token_file text DEFAULT NULL, hmac_file text DEFAULT NULL, ca_file text DEFAULT NULL,
@@ -30,12 +62,11 @@ BEGIN
 			USING ERRCODE = 'invalid_parameter_value';
 	END IF;
 	-- No user and no password: secrets must not be stored here.
-	IF url IS NULL OR url !~ '^https://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?([/?][!-~]*)?$' OR url ~ '#'
-		OR substring(url FROM '^https://[^/?]*:([0-9]+)(?:[/?]|$)')::numeric NOT BETWEEN 1 AND 65535
-		OR length(url) > 2000 THEN
+	IF kube_reports_internal.is_https_url(url) IS NOT TRUE THEN
 		RAISE EXCEPTION 'a webhook''s URL is https://host[:port][/path][?query]'
 			USING ERRCODE = 'invalid_parameter_value',
-			HINT = 'Credentials are files of the proxies: token_file, hmac_file.';
+			HINT = 'The host is a DNS name, an IPv4 address or [an IPv6 address], the port 1 to 65535. Credentials are '
+				'files of the proxies: token_file, hmac_file.';
 	END IF;
 	IF filter ?| ARRAY['cluster', 'old_status', 'from', 'to']
 		OR NOT wanted.statuses <@ ARRAY['warn', 'fail', 'error'] THEN

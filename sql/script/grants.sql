@@ -77,6 +77,7 @@ AS $$
 			'script_version', 'placed',
 			'total', 'status_name', 'unpacked_changes', 'excluded_from_score', 'string_at', 'value_at', 'is_report',
 				'checked_filter', 'filter_strings', 'filter_words', 'known_word', 'checked_range', 'checked_count',
+				'checked_cluster',
 			'status_words', 'severity_words', 'check_rows', 'warn_pending', 'find_results', 'find_resources',
 				'find_reports', 'find_exported', 'find_events',
 			'search_results', 'search_resources', 'export_results', 'export_events', 'reports_with_score', 'top',
@@ -234,6 +235,10 @@ BEGIN
 	IF namespace IS NULL THEN
 		RAISE EXCEPTION 'no namespace is given' USING ERRCODE = 'null_value_not_allowed',
 			HINT = 'grant_cluster() lets a role see all namespaces.';
+	ELSIF namespace !~ '^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)?$' THEN
+		RAISE EXCEPTION 'no namespace can have the name "%"', left(namespace, 100)
+			USING ERRCODE = 'invalid_parameter_value',
+				HINT = 'A name has 1 to 63 lower case letters, digits and hyphens, with no hyphen at its ends.';
 	END IF;
 	PERFORM kube_reports_internal.add_reader(role, cluster, namespace);
 	PERFORM kube_reports_internal.limit_reader(role);
@@ -242,7 +247,7 @@ $$;
 COMMENT ON FUNCTION kube_reports.grant_namespace(name, uuid, text)
 	IS 'lets a role read what belongs to one namespace of a cluster (cluster null: of every cluster) through views '
 		'and functions; namespace empty: the reports of cluster scope. Sets parameters of the role as grant_reader() '
-		'does';
+		'does. Raises 22023 for a name that no namespace can have, 42704 for an unknown role or cluster';
 
 CREATE FUNCTION kube_reports_internal.require_granted(role name) RETURNS void
 LANGUAGE plpgsql STABLE
@@ -309,6 +314,7 @@ DECLARE
 	removed		bigint;
 BEGIN
 	PERFORM kube_reports_internal.require_granted(role);
+	PERFORM kube_reports_internal.named_cluster(revoke_reader.cluster) WHERE revoke_reader.cluster IS NOT NULL;
 	DELETE FROM kube_reports_internal.reader_grant g
 		WHERE g.role = revoke_reader.role
 			AND (revoke_reader.cluster IS NULL AND revoke_reader.namespace IS NULL
@@ -324,7 +330,7 @@ $$;
 COMMENT ON FUNCTION kube_reports.revoke_reader(name, uuid, text)
 	IS 'takes back one grant of a reader, with the arguments of that grant, or all grants of a role; with the last '
 		'grant also the privileges and parameters that came with it. Returns how many grants it took back. Raises '
-		'22023 for the owner';
+		'22023 for the owner, 42704 for an unknown cluster';
 
 CREATE FUNCTION kube_reports.revoke_clusters(role name, selector text) RETURNS bigint
 LANGUAGE plpgsql VOLATILE

@@ -455,15 +455,13 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.type_hint(text)
 	IS 'the hint for an unknown name of a type: similar names';
 
-CREATE FUNCTION kube_reports_internal.known_cluster(cluster uuid) RETURNS integer
+CREATE FUNCTION kube_reports_internal.named_cluster(cluster uuid) RETURNS integer
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	found_id	integer;
-	leaving		boolean;
+	found_id	integer := (SELECT c.id FROM kube_reports.cluster c WHERE c.uid = cluster);
 BEGIN
-	SELECT c.id, c.removing INTO found_id, leaving FROM kube_reports.cluster c WHERE c.uid = cluster;
 	IF found_id IS NULL THEN
 		RAISE EXCEPTION 'cluster % is not known', cluster
 			USING ERRCODE = 'undefined_object',
@@ -472,7 +470,20 @@ BEGIN
 						FROM kube_reports.cluster c ORDER BY c.id LIMIT 10) k),
 				HINT = 'register_cluster() makes a cluster known, and so does grant_proxy().';
 	END IF;
-	IF leaving THEN
+	RETURN found_id;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.named_cluster(uuid)
+	IS 'the id of a cluster in this store, also of one that is being removed. Raises 42704 if the cluster is not known';
+
+CREATE FUNCTION kube_reports_internal.known_cluster(cluster uuid) RETURNS integer
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	found_id	integer := kube_reports_internal.named_cluster(cluster);
+BEGIN
+	IF (SELECT c.removing FROM kube_reports.cluster c WHERE c.id = found_id) THEN
 		RAISE EXCEPTION 'cluster % is being removed', cluster
 			USING ERRCODE = 'object_in_use',
 				HINT = 'CALL kube_reports.unregister_cluster(cluster) finishes that; then it can be registered anew.';
