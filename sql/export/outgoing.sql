@@ -14,6 +14,7 @@
 CREATE FUNCTION kube_reports_internal.is_url_host(host text) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE
 SET search_path = pg_catalog, pg_temp
+SET standard_conforming_strings = on
 AS $$
 BEGIN
 	IF host ~ '^\[[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*\]$' THEN
@@ -32,6 +33,7 @@ COMMENT ON FUNCTION kube_reports_internal.is_url_host(text)
 CREATE FUNCTION kube_reports_internal.is_https_url(url text) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 SET search_path = pg_catalog, pg_temp
+SET standard_conforming_strings = on
 AS $$
 	SELECT url ~ '^https://[^/?#]+([/?][!-~]*)?$' AND strpos(url, '#') = 0 AND length(url) <= 2000
 		AND EXISTS (SELECT FROM regexp_matches(substring(url from '^https://([^/?#]+)'),
