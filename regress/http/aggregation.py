@@ -1,4 +1,4 @@
-"""kube-apiserver's controllers of APIServices, on the stand-in: they make those of CRDs, and check availability."""
+"""kube-apiserver's controllers of APIServices, for its stand-in: one serves CRDs, the others check availability."""
 
 import base64
 import copy
@@ -32,7 +32,7 @@ def crd(group, version, plural, served=True):
 class Aggregation:
     """
     The autoregister controller (kube-aggregator pkg/controllers/autoregister) and the two controllers of availability
-    (pkg/controllers/status); as in kube-apiserver, each works a little later than the change.
+    (pkg/controllers/status). As in kube-apiserver, each controller acts a little after a change.
     """
 
     def __init__(self, server):
@@ -65,7 +65,7 @@ class Aggregation:
             "metadata": {"name": name}, "spec": {"type": "ClusterIP", "ports": ports, **spec}})
 
     def endpoints(self, port, ready=True, namespace="kube-reports", name="kube-reports", address="127.0.0.1"):
-        """Sets the slices of a Service: one without endpoints; one with an endpoint that is not ready, and this one."""
+        """Sets two slices of a Service: an empty one, and one with the given endpoint and one that is not ready."""
         for suffix, found in (("a", []), ("b", [{"addresses": ["192.0.2.1"], "conditions": {"ready": False}},
                                                {"addresses": [address], "conditions": {"ready": ready}}])):
             self.server.put(slices(namespace), {
@@ -96,7 +96,7 @@ class Aggregation:
                 self.look(name, document)
 
     def register(self):
-        """The table of checkAPIService()."""
+        """Makes, changes and removes the APIServices of CRDs, by the table of checkAPIService()."""
         server = self.server
         desired = {}
         for definition in server.objects[CRDS].values():

@@ -28,7 +28,7 @@ def now(seconds=0):
 
 
 class Trouble:
-    """A fault for requests whose path matches: before the answer, or instead of it."""
+    """A fault for requests whose path matches: it delays the answer, or replaces it."""
 
     def __init__(self, path, code=None, times=None, drop=False, hold=None, method=None, document=None,
                  text=None, retry_after=None):
@@ -45,7 +45,8 @@ class Trouble:
 
 class ApiServer:
     """
-    Collections with versions, watches and bookmarks; TokenReview and SubjectAccessReview by rules of the test.
+    Serves collections with versions, watches and bookmarks; answers TokenReviews and SubjectAccessReviews by the rules
+    of the test.
 
     token_rule(spec) and access_rule(spec) return the status of a review; token_reviews and access_reviews are the
     received documents.  requests has every request: method, path with query, authorization, peer (the certificate's
@@ -59,7 +60,8 @@ class ApiServer:
         self.version = 1000
         self.floor = 0
         self.objects = {collection: {} for collection in KINDS}
-        # Collections that are served as Kubescape's API server does, and whether it gives whole objects at all.
+        # Collections whose lists are like those of Kubescape's API server: no version, and no specs unless fullSpec is
+        # asked for and full_spec is set.
         self.kubescape = set()
         self.full_spec = True
         self.log = []
@@ -82,7 +84,7 @@ class ApiServer:
     # --- the process ---
 
     def start(self):
-        """Begins to listen; after stop(), on the same port again."""
+        """Starts to listen; after stop(), on the same port as before."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(f"{self.certificates}/serving.crt", f"{self.certificates}/serving.key")
         context.load_verify_locations(f"{self.certificates}/ca.crt")
@@ -157,7 +159,7 @@ users:
             return document
 
     def create_namespace(self, name, uid=None, clock=0):
-        """clock: how many seconds this server's clock is ahead."""
+        """Creates a namespace; clock: the number of seconds by which this server's clock is ahead."""
         with self.lock:
             assert name not in self.objects[NAMESPACES]
             return self._change("ADDED", NAMESPACES, name, {
@@ -166,7 +168,7 @@ users:
                 "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}})
 
     def terminate_namespace(self, name):
-        """Begins the deletion of a namespace, which is terminating while its content is deleted."""
+        """Marks a namespace as terminating, as kube-apiserver does while it deletes the objects in the namespace."""
         with self.lock:
             document = copy.deepcopy(self.objects[NAMESPACES][name])
             document["metadata"]["deletionTimestamp"] = now()
@@ -194,15 +196,13 @@ users:
             return self._change("MODIFIED" if old else "ADDED", CONFIG_MAPS, AUTHENTICATION, document)
 
     def serve(self, collection, kind):
-        """Serves another collection from now on, empty."""
+        """Adds a collection, without objects if it is new."""
         with self.lock:
             KINDS[collection] = kind
             self.objects.setdefault(collection, {})
 
     def unserve(self, collection):
-        """
-        Removes a collection and its objects, as when its CustomResourceDefinition is deleted: its watches end.
-        """
+        """Removes a collection and its objects, as if its CustomResourceDefinition was deleted; its watches end."""
         with self.lock:
             del self.objects[collection]
             self.lock.notify_all()
@@ -223,8 +223,8 @@ users:
 
     def register(self, group_version, **spec):
         """
-        Stores an APIService, such as openreports.io/v1alpha1, or changes its spec; it names a service unless service is
-        None.
+        Creates or replaces the APIService of a group and version such as openreports.io/v1alpha1; returns it. The spec
+        names a service unless service is None.
         """
         group, _, version = group_version.partition("/")
         name = f"{version}.{group}"
@@ -242,7 +242,7 @@ users:
     # --- faults for clients ---
 
     def forget(self):
-        """Forgets the log: watches from earlier versions get 410, open watches at once."""
+        """Makes all versions so far too old: watches from them get 410, and open watches get 410 at once."""
         with self.lock:
             self.version += 1
             self.floor = self.version
@@ -257,10 +257,11 @@ users:
 
     def trouble(self, path, **what):
         """
-        Sets a fault for requests whose path (with its query) matches the regular expression.  hold: an Event that is
-        waited for first.  Then the connection is cut (drop), or the request is answered with code (and a document or a
-        text, else a Status, with retry_after in seconds).  times: for this many requests; later ones are answered as
-        usual.  calm() ends the fault.
+        Sets a fault for requests whose path (with its query) matches the regular expression.  hold: an Event; the
+        server waits until it is set, for at most a minute.  Then the server cuts the connection (drop), or answers with
+        code and a text, a document or a Status (with retry_after in seconds); without any of these it answers as usual.
+        method: the fault is for requests with this method only.  times: the number of requests with the fault; later
+        requests are answered as usual.  calm() ends all faults.
         """
         with self.lock:
             self.troubles.append(Trouble(re.compile(path), **what))
@@ -424,7 +425,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.document(200, {"kind": KINDS[collection], "apiVersion": "v1", **found})
 
     def list(self, collection, query):
-        """Lists in pages, by key.  Further pages show the present state: enough for clients that then watch."""
+        """Lists in pages, by key.  Each page shows the present state, which suffices for clients that then watch."""
         server = self.apiserver
         with server.lock:
             metadata = {"resourceVersion": str(server.version)}
@@ -592,7 +593,7 @@ def merge(document, patch):
 
 
 def selected(item, query):
-    """Whether an item matches the query: only metadata.name=x, which informers of one object send, and one label."""
+    """Returns whether an item matches: metadata.name=x, as informers of one object send it, and label=value."""
     field, _, value = query.get("fieldSelector", "").partition("=")
     label, _, wanted = query.get("labelSelector", "").partition("=")
     return (not field or item["metadata"]["name"] == value) and (not label

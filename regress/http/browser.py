@@ -55,7 +55,7 @@ class Browser:
         return self.ask("POST", f"{self.session}/goog/cdp/execute", {"cmd": command, "params": parameters})
 
     def look(self, width, scheme="light", medium="screen"):
-        """Sets the size of the window, the color scheme and the medium."""
+        """Sets the width of the window, the color scheme and the medium."""
         self.protocol("Emulation.setDeviceMetricsOverride", width=width, height=1000, deviceScaleFactor=1,
                       mobile=width < 600)
         self.protocol("Emulation.setEmulatedMedia", media=medium,

@@ -1,7 +1,7 @@
-"""The catalogs' rows about the extension, as lines, without oids."""
+"""Compares the rows of the system catalogs about the extension in two databases, as lines without oids."""
 
 SCHEMAS = "('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)"
-# Without the months of history, which are made when they begin, and their indexes.
+# Without the partitions of history and their indexes: make_history() makes one for each month.
 RELATIONS = f"(SELECT c.* FROM pg_class c WHERE c.relnamespace IN {SCHEMAS} AND c.relname !~ '^report_change_2')"
 EXTENSION = "(SELECT e.oid FROM pg_extension e WHERE e.extname = 'kube_reports')"
 
@@ -69,7 +69,7 @@ QUERIES = {
 
 
 def catalogs(database, name):
-    """Returns the lines by kind."""
+    """Returns the lines of each query, by the name of the query."""
     return {kind: sorted(database.psql(f"SELECT r FROM ({query}) r", user="postgres", database=name).splitlines())
             for kind, query in QUERIES.items()}
 

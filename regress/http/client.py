@@ -23,7 +23,7 @@ MERGE = "application/merge-patch+json"
 APPLY = "application/apply-patch+yaml"
 JSON_PATCH = "application/json-patch+json"
 
-# HOST[:PORT] of no URL, each wrong in one way.
+# Addresses HOST[:PORT] that are not valid in a URL. Each is wrong in one way.
 WRONG_ADDRESSES = ("a:99999", "a:0", "a:", "a:1x", "a:-1", "", ":443", "[::1", "::1", "[::1]443", "[::g]", "[]",
                    "[1.2.3.4]", "a..b", "-a", "a-", ".", "x" * 64, "1.2.3", "1.2.3.256", "a b")
 
@@ -41,7 +41,7 @@ def until(condition, seconds=20, what="condition"):
 
 
 def path_of(resource, namespace=None, name=None):
-    """URL path of a resource named group/version/plural."""
+    """Returns the URL path of a resource named group/version/plural."""
     group, version, plural = resource.split("/")
     path = f"/apis/{group}/{version}"
     if namespace is not None:
@@ -71,7 +71,7 @@ class Answer:
 
 
 class Api:
-    """One user at one proxy.  A fresh connection for every request, unless keep is set."""
+    """Sends the requests of one user to one proxy. Each request has a new connection, unless keep is set."""
 
     def __init__(self, port, ca, certificate=None, keep=False):
         self.port = port
@@ -182,7 +182,7 @@ class Watch:
                     break
                 assert line.endswith(b"\n"), f"a frame without its newline: {line[:200]!r}"
                 self.frames.put(json.loads(line))
-        except Exception as error:  # shown by the test that waits
+        except Exception as error:  # event() shows it
             self.error = error
         self.frames.put(self.ENDED)
 
@@ -259,7 +259,7 @@ def failure(answer, code, reason):
 
 
 def expired(api, path, version):
-    """Returns the Status of a watch from a version that is too old: HTTP 200 and one ERROR event."""
+    """Watches from a version that is too old; checks for HTTP 200 and one ERROR event; returns its Status."""
     with api.watch(path, resourceVersion=version) as watch:
         assert watch.code == 200
         kind, status = watch.event()

@@ -33,26 +33,26 @@ VERSION = re.search(r"default_version = '(.*)'",
                     (TOP / "extension" / "kube_reports.control").read_text(encoding="utf-8")).group(1)
 STACK = str(TOP / ".ci" / "stack.sh")
 CACHE = TOP / "regress" / ".cache"
-# Which variant the databases of the tests install: make's variable VARIANT, taken from the environment.
+# The variant of the extension in the databases of the tests: make's variable VARIANT, from the environment.
 VARIANT = os.environ.get("VARIANT") or "c"
 
 
 def only_c_because(reason):
-    """Returns a mark for a test that the variant in SQL cannot pass; the reason is shown."""
+    """Returns a mark for a test that the variant in SQL cannot pass; pytest shows the reason."""
     return pytest.mark.skipif(VARIANT != "c", reason=reason)
 
 
 only_c = only_c_because("tests the module in C, which the variant in SQL does not have")
-# The tests replace these functions, or call them as proxies do.
+# Marks for tests of what the variant in SQL does in another way; each reason says how.
 reads_of_c = only_c_because("the proxy of the variant in SQL does not call api_get() and api_list()")
 checks_of_c = only_c_because("register_crd() in SQL checks names and versions, not schemas")
 fields_of_c = only_c_because("writes by SQL leave managed fields as they are in the variant in SQL")
 sql_writers_of_c = only_c_because("writes by SQL exclude each other in the variant in SQL, as DML does")
 writes_of_c = only_c_because("the proxy of the variant in SQL decides on writes, and does not call write_batch()")
-# A condition on a row l of pg_locks: the lock is a lane's.
+# A condition on a row l of pg_locks: true for the lock of a lane.
 LANE_LOCK = "l.locktype = 'advisory' AND l.classid = 1802661986 AND l.objid::int > 0"
-# Number of this worker of pytest-xdist, or of this command of .ci/jobs.sh; several runs may be in progress at the same
-# time.
+# The number of this worker of pytest-xdist, or of this command of .ci/jobs.sh. The first port is random, because
+# several runs may be in progress at the same time.
 WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw" + os.environ.get("JOB_NUMBER", "0"))[2:])
 PORTS = itertools.count(10000 + 6000 * WORKER + random.randrange(4000))
 
@@ -69,12 +69,12 @@ def free_port():
 
 
 def stack_command(*arguments, **more):
-    """Runs a function of .ci/stack.sh."""
+    """Runs a function of .ci/stack.sh; returns its output."""
     return run(["/bin/bash", STACK, *map(str, arguments)], **more).out.strip()
 
 
 def decided_write(cursor, cluster, request, document):
-    """Commits a create, or a merge patch of top-level members, as a proxy does that decides writes itself."""
+    """Commits a create, or a merge patch of top-level members, like a proxy that decides on writes itself."""
     def call(function, *more):
         arguments = (cluster, request["group"], request["version"], request["resource"], *more)
         places = ", ".join(["%s"] * len(arguments))
@@ -112,7 +112,7 @@ def own_certificates(directory):
 
 @contextlib.contextmanager
 def locked(path):
-    """No other process is between the beginning and the end of such a block with the same path, a file made for it."""
+    """Makes a file, and holds its lock: only one process at a time runs a block with the same path."""
     with open(path, "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
@@ -121,8 +121,8 @@ def locked(path):
 @contextlib.contextmanager
 def made_once(name):
     """
-    Gives the path of files that servers are copied from, and whether they are still to be made: for this process, or
-    for all processes that have the same directory TEST_SERVERS in their environment.
+    Yields the path of files from which servers are copied, and whether the caller has to make these files. They are
+    made once for this process, or once for all processes with the same directory TEST_SERVERS in their environment.
     """
     directory = os.environ.get("TEST_SERVERS")
     if not directory:
@@ -148,8 +148,8 @@ def installed(variant):
 @functools.cache
 def prepared(variant):
     """
-    Returns the files of a stopped server with roles, a database and the extension: to copy them takes much less time
-    than to make them.  All copies have the same system identifier.
+    Returns the data directory of a stopped server with roles, a database and the extension: a copy takes much less time
+    than a new server.  All copies have the same system identifier.
     """
     with made_once(f"prepared-{variant}-{os.environ.get('INSTALL_WAY', '')}") as (path, missing):
         if missing:
@@ -180,7 +180,7 @@ class Database:
         run(["cp", "-a", installed(self.variant), f"{self.directory}/dest"])
 
     def copy_prepared(self):
-        """Takes the files of a server with roles, a database and the extension, unless there are files already."""
+        """Copies the data of prepared(), unless this server has data already."""
         if not os.path.exists(f"{self.directory}/data"):
             run(["cp", "-a", prepared(self.variant), f"{self.directory}/data"])
 
@@ -193,11 +193,11 @@ class Database:
         self.started = False
 
     def bindir(self):
-        """Returns the directory of its programs."""
+        """Returns the directory of the programs of PostgreSQL."""
         return self.stack_command("server_bindir", self.directory)
 
     def prepare(self, cluster):
-        """Roles, database, extension; and grants, unless cluster is empty."""
+        """Makes the roles, the database and the extension, and the grants unless cluster is empty."""
         self.stack_command("server_database", self.directory, "5432", cluster)
 
     def connection(self, user="kube_reports_owner", database="kube_reports"):
@@ -213,8 +213,8 @@ class Database:
 
     def derive(self, database="kube_reports"):
         """
-        Makes all pending results: in the SQL variant they wait for the upkeep of a proxy, which is run here.  That
-        upkeep folds no deltas, because tests change the days of new deltas.
+        Derives all pending results.  In the SQL variant the upkeep of a proxy derives results, so a proxy runs here
+        until none is pending.  Its upkeep cannot fold deltas, because tests change the days of new deltas.
         """
         waiting = "SELECT results_pending FROM kube_reports.status"
         if self.variant != "sql" or self.psql(waiting, database=database) == "f":
@@ -241,7 +241,7 @@ class Database:
                                {"verb": "create", "namespace": document["metadata"]["namespace"]}, document, 201)
 
     def open_write(self, cluster, request, document, code):
-        """Does the same with any write, which must be answered with this code."""
+        """Does any write in the same way; the code of its answer must be this one."""
         connection = psycopg2.connect(self.connection())
         request = {"group": "wgpolicyk8s.io", "version": "v1alpha2", "resource": "policyreports",
                    "user": {"username": "u"}, **request}
@@ -257,7 +257,7 @@ class Database:
         return connection
 
     def at_lane_lock(self, how):
-        """Returns the backends that hold or await the lock of a lane, a line each; how: a condition on the lock l."""
+        """Returns the pids of backends that hold or await a lane's lock, as lines; how: a condition on the lock l."""
         return self.psql(f"SELECT l.pid FROM pg_locks l WHERE {LANE_LOCK} AND {how}", user="postgres")
 
     def copy(self, primary, *options):
@@ -268,13 +268,13 @@ class Database:
                       "--checkpoint=fast", *options)
 
     def recover(self, *settings):
-        """Starts from a base backup, which reads the WAL that it lacks by the settings; returns when it serves."""
+        """Starts from a base backup; the settings say where the WAL is. Returns when recovery has ended."""
         stack_command("as_server", "touch", f"{self.directory}/data/recovery.signal")
         self.start(*settings)
         until(lambda: self.psql("SELECT pg_is_in_recovery()", user="postgres") == "f", 60, "the end of recovery")
 
     def follow(self, primary, *settings):
-        """Becomes a streaming standby of another server: copied now, started, caught up."""
+        """Makes this server a standby of another server: takes a base backup, starts, waits until it streams."""
         self.copy(primary, "-R", "-X", "stream")
         self.start(*settings)
         until(lambda: primary.psql("SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'",
@@ -285,7 +285,7 @@ class Database:
         self.psql("SELECT pg_promote()", user="postgres")
 
     def kill(self):
-        """kill -9 of the postmaster; returns when it is gone."""
+        """Kills the postmaster with SIGKILL; returns when its process has ended."""
         with open(f"{self.directory}/data/postmaster.pid", encoding="ascii") as file:
             server = int(file.readline())
         os.kill(server, signal.SIGKILL)
@@ -314,7 +314,7 @@ class DatabaseBefore(Database):
         self.stack_command("server_install", self.directory, f"VARIANT={self.variant}")
 
     def copy_prepared(self):
-        """Its files are of another version."""
+        """Does nothing: prepared() has the data of another version."""
 
 
 class Proxy:
@@ -322,7 +322,7 @@ class Proxy:
 
     def __init__(self, database, cluster, pki, user="kube_reports_proxy", connection=None, flags=(),
                  environment=None, under=()):
-        """under: a command that runs the proxy in its own place, before the proxy's own."""
+        """under: a command, such as prlimit or env, that starts the proxy in the same process."""
         self.pki = pki
         self.environment = {**os.environ, **(environment or {})}
         self.port = free_port()
@@ -335,7 +335,7 @@ class Proxy:
             "--metrics-bind-address=127.0.0.1", f"--metrics-port={self.metrics_port}",
             f"--tls-cert-file={pki}/serving.crt", f"--tls-private-key-file={pki}/serving.key",
             f"--client-ca-file={pki}/ca.crt", "--authorization-mode=AlwaysDeny",
-            # A stand-in for kube-apiserver lacks the namespaces of other tests: their objects would be swept.
+            # A stand-in for kube-apiserver lacks the namespaces of other tests; the proxy would delete their objects.
             "--disable-admission-plugins=NamespaceLifecycle",
             f"--database={connection or database.connection(user)}", f"--cluster-id={cluster}", "--cluster-name=test",
             "--workers=2", *flags]
@@ -357,7 +357,7 @@ class Proxy:
         return Api(self.port, f"{self.pki}/ca.crt", f"{self.pki}/{user}" if user else None, keep)
 
     def answers(self, path="/readyz"):
-        """Returns the answer to a request without a client certificate, or None while no process listens."""
+        """Returns the answer to a request of the user admin, or None while no process listens."""
         assert self.process.poll() is None, f"the proxy has ended: {self.log_path.read_text()[-2000:]}"
         try:
             return self.api().get(path)
@@ -366,7 +366,7 @@ class Proxy:
 
     def wait_ready(self, seconds=30):
         def ready():
-            """Whether all workers are ready: the kernel chooses the worker of a connection."""
+            """Returns whether eight requests succeed: for each connection the kernel chooses a worker."""
             answers = (self.answers() for _ in range(8))
             return all(answer is not None and answer.code == 200 for answer in answers)
         until(ready, seconds, "readiness of the proxy")
@@ -378,7 +378,7 @@ class Proxy:
             try:
                 children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
             except OSError:
-                # The process has ended since its parent was read.
+                # The process has ended after its id was read.
                 children = []
             for child in children:
                 yield int(child)
@@ -443,11 +443,11 @@ class Proxy:
         return self.series("apiserver_longrunning_requests") or 0
 
     def log_lines(self):
-        """Returns the lines of the log that are whole; the proxy may be writing one."""
+        """Returns the complete lines of the log; the proxy may be writing the last one."""
         return self.log_path.read_text(encoding="utf-8").rpartition("\n")[0].splitlines()
 
     def log_entries(self, words="", level=None):
-        """Returns the entries of a log in JSON that have these words in their message, and this level."""
+        """Returns the entries of a log in JSON that have these words in the message and, if given, this level."""
         entries = (json.loads(line) for line in self.log_lines() if line.startswith("{"))
         return [entry for entry in entries if words in entry["message"] and level in (None, entry["level"])]
 
@@ -485,7 +485,7 @@ class Stack:
                 os.chown(entry, owner.pw_uid, owner.pw_gid)
 
     def begin(self, *settings, copied=True):
-        """copied: whether the server may have the system identifier of others."""
+        """Starts the server with its database; copied: the server may have the system identifier of others."""
         if copied:
             self.database.copy_prepared()
         self.database.start(*settings)
@@ -509,7 +509,7 @@ class Stack:
               f"{group} to be gone")
 
     def end_proxies(self, kept=()):
-        """Stops all proxies except these: each holds connections of the database."""
+        """Stops all proxies except the kept ones: each proxy holds connections of the database."""
         for proxy in [proxy for proxy in self.proxies if proxy not in kept]:
             self.proxies.remove(proxy)
             proxy.stop()
@@ -538,7 +538,7 @@ def stack():
 
 
 def end_further_proxies():
-    """Stops proxies that tests start at the shared stack."""
+    """Stops the proxies that tests have started at the shared stack."""
     kept = list(Stack.shared.proxies) if Stack.shared else None
     yield
     if kept is not None:
@@ -557,7 +557,7 @@ def proxies_of_a_test():
 
 @pytest.fixture(scope="session")
 def fleet_store():
-    """A database with the fleet of fleet.py, which tests only read; and its documents."""
+    """A database with the fleet of fleet.py, and the documents of the fleet; tests only read them."""
     shared = Stack()
     try:
         database = shared.begin().database
@@ -587,7 +587,7 @@ def own_stack():
 
 
 def run_apiserver(stack):
-    """A kube-apiserver with the namespaces default and kube-system."""
+    """Yields a stand-in for kube-apiserver with the namespaces default and kube-system."""
     certificates = f"{stack.pki}/apiserver"
     stack_command("certificates", certificates)
     server = ApiServer(certificates)
@@ -635,7 +635,7 @@ def second_api(stack):
 
 @pytest.fixture
 def ns():
-    """The name of a namespace for one test: a store needs no namespace objects."""
+    """The name of a namespace for one test; a store needs no object for a namespace."""
     return "t-" + uuid.uuid4().hex[:10]
 
 

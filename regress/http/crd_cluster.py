@@ -59,7 +59,7 @@ def load(cluster, *flags, code=0):
 
 
 def table(done, name, which=0):
-    """Returns a line of the printed table: the outcome of the objects of a type."""
+    """Returns the line of a type in a printed table, without zeros: the number of objects with each outcome."""
     tables, lines = [], []
     for line in [line.split() for line in done.stdout.splitlines()] + [[]]:
         if line and line[0] == "TYPE":
@@ -74,13 +74,14 @@ def table(done, name, which=0):
 
 class CrdCluster(ApiServer):
     """
-    Reports of the types that define() made, the same ones in every version of their group, as long as the version's
-    APIService has no service.  stored is {(group, plural): {(namespace, name): object}}.
+    Serves reports of the types that define() made.  All versions of a group have the same reports; a version is served
+    while its APIService has no service.  stored is {(group, plural): {(namespace, name): object}}.
 
-    forbidden: a regular expression; requests whose METHOD and path match get 403.  throttled: number of requests that
-    get 429 first.  expire_after: the list's token expires once, after this many objects; offer_token: the 410 has a
-    token with which the list continues.  page_hook(plural, passed) is called after each page.  behind: objects of the
-    proxies, as stored, for a version whose APIService has a service; without it, such a version is not found.
+    forbidden: a regular expression; requests whose METHOD and path match get 403.  throttled: the number of lists that
+    get 429 first.  expire_after: the token of a list expires once, after this many objects; offer_token: the 410 has a
+    token with which the list continues.  page_hook(plural, passed) is called after each page.  behind: the objects that
+    proxies serve, in the form of stored, for versions whose APIService has a service; without behind, such a version is
+    not found.
     """
 
     def __init__(self, certificates):

@@ -74,7 +74,10 @@ class Balancer:
 
 
 class Crew:
-    """make_api: makes a client of any of the proxies.  pace: seconds between two writes of a writer."""
+    """
+    Writers and watchers of the policy reports of a namespace.  make_api: returns a client of one of the proxies.
+    pace: the number of seconds between two writes of a writer.
+    """
 
     def __init__(self, make_api, namespace, writers=3, watchers=3, pace=0.0):
         self.make_api = make_api
@@ -82,7 +85,7 @@ class Crew:
         self.namespace = namespace
         self.pace = pace
         self.stop = threading.Event()
-        self.enough = threading.Event()     # of writes
+        self.enough = threading.Event()     # writers end
         self.lock = threading.Lock()
         self.acknowledged = {}      # name: version
         self.write_gap = 0.0        # the longest time of a write, with all its attempts
@@ -99,7 +102,7 @@ class Crew:
     def _guard(self, work, number):
         try:
             work(number)
-        except Exception as error:  # the test shows it
+        except Exception as error:  # end() shows it
             self.failures.append(repr(error))
 
     def _write(self, number):
@@ -157,7 +160,7 @@ class Crew:
             time.sleep(0.02)
 
     def _follow(self, number, watch, version):
-        """Reads a watch; returns the version at which to resume; None: list again."""
+        """Reads a watch; returns the version from which to resume, or None if the watcher has to list again."""
         while not self.stop.is_set():
             try:
                 kind, document = watch.event(0.5)
@@ -190,7 +193,7 @@ class Crew:
         return {item["metadata"]["name"]: item["metadata"]["resourceVersion"] for item in answer.json["items"]}
 
     def caught_up(self):
-        """Whether every watcher knows all stored objects."""
+        """Returns whether every watcher knows exactly the stored objects."""
         stored = self.names()
         return all(known == stored for known in self.known)
 

@@ -32,7 +32,7 @@ class Evidence:
     """A process kube-reports-evidence."""
 
     def __init__(self, own, flags=(), under=(), store=None, ready=True):
-        """under: a command that runs the process in its own place."""
+        """under: a command, such as prlimit, that starts kube-reports-evidence in the same process."""
         self.database = own.database
         self.pki = own.pki
         self.cluster = own.cluster
@@ -67,7 +67,7 @@ class Evidence:
         return None
 
     def plain(self, path):
-        """Returns status and text of an answer of the port for health and metrics."""
+        """Returns the status and the text of an answer of the port for health and metrics."""
         with contextlib.closing(http.client.HTTPConnection("127.0.0.1", self.metrics_port, timeout=30)) as connection:
             connection.request("GET", path)
             response = connection.getresponse()
@@ -151,14 +151,14 @@ class Evidence:
                                   "ORDER BY scan, index, name")
 
     def unannounced(self, cluster=None):
-        """Returns the number of files that the database has noted and not announced, of one cluster or of all."""
+        """Returns the number of files in the database that are not announced, of one cluster or of all clusters."""
         of_cluster = f" AND c.uid = '{cluster}'" if cluster else ""
         return int(self.database.psql("SELECT count(*) FROM kube_reports_internal.evidence_body b "
                                       "LEFT JOIN kube_reports.cluster c ON c.id = b.cluster_id "
                                       f"WHERE b.place = '{self.store}'{of_cluster}"))
 
     def settled(self):
-        """Waits until the store and the database have no file that is not announced."""
+        """Waits until all files in the store and in the database are announced."""
         announced = f"SELECT count(*) FROM kube_reports_internal.evidence_file WHERE place = '{self.store}'"
         until(lambda: self.unannounced() == 0 and len(self.files()) == int(self.database.psql(announced)), 30,
               "the removal of what nothing announces")

@@ -1,6 +1,6 @@
 """
-docs/first-fleet.md, followed for two clusters, whatever serves them: from an empty database to a fleet view of what a
-scan has found in both.
+Follows docs/first-fleet.md for two clusters: from an empty database to a fleet view of the findings of a scan in both.
+Proxies or real control planes may serve the clusters.
 """
 
 import collections
@@ -20,10 +20,10 @@ from operators import MODERATE, ModerateScan, compliance_crds
 # The blocks of the page: (language, text).
 PAGE = (TOP / "docs" / "first-fleet.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE, re.M | re.S)
-# The uids of the clusters, as they are on the page.
+# The uids of the clusters on the page.
 CLUSTERS = {"east": "11111111-2222-4333-8444-555555555555", "west": "22222222-2222-4333-8444-555555555555"}
-# What the same scan found in both clusters: in west, ten rules pass that fail in east, two fail that pass in east, and
-# one is missing.
+# The findings of the same scan in both clusters. The west differs from the east: ten failing rules pass, two passing
+# rules fail, and one failing rule is missing.
 SCANS = {name: ModerateScan() for name in CLUSTERS}
 FAILING, PASSING = ([rule for rule, document in SCANS["west"].checks.items() if document["status"] == status]
                     for status in ("FAIL", "PASS"))
@@ -35,10 +35,10 @@ SCANS["west"].forget(FAILING[10])
 
 
 class FirstFleet:
-    """The page's commands in a directory, at a server without roles or databases of ours."""
+    """Runs the page's commands in a directory, with a server that has no roles or databases of kube-reports."""
 
     def __init__(self, empty, free_port, directory, kubeconfigs, uids=None):
-        """kubeconfigs: by the name of the cluster; uids: theirs, in the place of the page's."""
+        """kubeconfigs: a path for each name of a cluster; uids: the clusters' uids, which replace the page's."""
         self.directory = pathlib.Path(directory)
         self.uids = uids or CLUSTERS
         self.port, self.api_port = free_port(), free_port()
@@ -92,13 +92,13 @@ class FirstFleet:
                    env=self.environment).out.strip()
 
     def shown(self, matrix):
-        """How many rules have passed and failed, and how many neither, in each cluster."""
+        """Returns the number of rules in the matrix for each (cluster, passed, failed)."""
         lines = [line.split("|") for line in self.ask(matrix).splitlines()]
         assert {policy for policy, *_ in lines} <= {SCANS["east"].name}
         return collections.Counter(tuple(rest) for _, _, *rest in lines)
 
     def right(self, statements):
-        """The answers of the page's statements, and its page for a browser, are those of both scans."""
+        """Checks that the page's statements and its page for a browser show the findings of both scans."""
         matrix, drift, remediations = statements
         fail, passed, others = MODERATE["FAIL"], MODERATE["PASS"], sum(MODERATE.values())
         others -= fail + passed
@@ -111,14 +111,14 @@ class FirstFleet:
         assert collections.Counter(line.split("|")[0] for line in self.ask(remediations).splitlines()) == {
             name: len(scan.remediations) for name, scan in SCANS.items()}
         assert {line.split("|")[2] for line in self.ask(remediations).splitlines()} == {"NotApplied"}
-        # The page for a browser was made when the senders had only begun: again, by the same command.
+        # follow() made the page for a browser when the senders had only begun; the same command makes it again.
         (command,) = (text for _, text in BLOCKS if "fleet_html" in text)
         self._shell(command)
         page = (self.directory / "fleet.html").read_text(encoding="utf-8")
         assert page.lower().startswith("<!doctype html>") and ">east<" in page and ">west<" in page
 
     def end(self):
-        """Ends what the page has started; the exit codes, the receiver's first."""
+        """Ends the processes of the page; returns their exit codes, the receiver's first."""
         for process in reversed(self.running):
             process.send_signal(signal.SIGTERM)
         return [process.wait(60) for process in self.running]

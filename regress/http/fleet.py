@@ -1,6 +1,4 @@
-"""
-Three clusters with six weeks of history: the sample reports, with failures of different ages.
-"""
+"""Three clusters with six weeks of history: the sample reports, with failures of different ages."""
 
 import json
 import pathlib
@@ -36,7 +34,7 @@ def compliance_crd(kind):
 
 
 def register_compliance(database):
-    """Registers the types; only checks have results here: remediations are read from their objects."""
+    """Registers the types; checks have results, remediations have none: views read the objects of remediations."""
     for kind, results in (("ComplianceCheckResult", "current"), ("ComplianceRemediation", "none")):
         database.psql(f"SELECT kube_reports.register_crd({sql_text(compliance_crd(kind))}, '{results}')")
 
@@ -113,7 +111,7 @@ def fill(database):
         step = [{"cluster": uid, "document": as_of(document, days_ago) if "results" in document else document}
                 for uid, document in wanted + (checks if days_ago <= CHECKED else [])]
         database.psql(f"""
-            -- Where clocks are put forward a day is shorter.
+            -- In UTC every day has 24 hours; elsewhere a day may be shorter.
             SET TimeZone = 'UTC';
             CREATE TEMP TABLE step AS
                 SELECT c.id AS cluster_id, t.id AS resource_type,
@@ -133,7 +131,7 @@ def fill(database):
                         s.resource_type, s.namespace, s.name));""")
         database.derive()
         database.psql(f"""
-            -- As if it had been then: what this step wrote, and nothing of an earlier one.
+            -- Set back the times of the rows that this step wrote, and of no other rows.
             UPDATE kube_reports_internal.rollup_delta SET day = day - {days_ago};
             SELECT kube_reports_internal.fold_rollups(1000000);
             UPDATE kube_reports_internal.result SET since = since - interval '{days_ago} days'

@@ -1,7 +1,7 @@
 """kube-aggregator for an extension server: forwarded requests, and requests of its controllers.
 
-The requests have the same bytes as those of Go's client over HTTP/1.1: headers are added, removed and escaped, and path
-and query are encoded again, as there.
+The requests have the same bytes as those of Go's client over HTTP/1.1: FrontProxy adds, removes and escapes headers,
+and encodes path and query again, as Go does.
 """
 
 import concurrent.futures
@@ -23,7 +23,7 @@ QUERY_SAFE = "-_.~"
 
 AGGREGATED = ("application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,"
               "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList")
-# Before Kubernetes 1.30.
+# Before Kubernetes 1.30, kube-aggregator asks for this only.
 AGGREGATED_BETA = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"
 
 HOP_BY_HOP = {"connection", "proxy-connection", "keep-alive", "proxy-authenticate",
@@ -32,7 +32,7 @@ HOP_BY_HOP = {"connection", "proxy-connection", "keep-alive", "proxy-authenticat
 
 
 def canonical(name):
-    """http.CanonicalHeaderKey."""
+    """Returns the name of a header as http.CanonicalHeaderKey does."""
     return "-".join(part[:1].upper() + part[1:].lower() for part in name.split("-"))
 
 
@@ -42,7 +42,7 @@ def escape_key(key):
 
 
 def encode_query(query):
-    """url.Values.Encode(): sorted by key; a parameter with a raw semicolon or a bad escape is dropped."""
+    """Encodes a query as url.Values.Encode() does: sorted by key, without parameters with a raw semicolon."""
     values = {}
     for pair in query.split("&"):
         if not pair or ";" in pair:
@@ -54,7 +54,7 @@ def encode_query(query):
 
 
 def encode_target(target):
-    """Encodes a path from its decoded form, in which %2F has become a slash."""
+    """Encodes a path from its decoded form, in which %2F has become a slash; encodes the query again."""
     path, _, query = target.partition("?")
     encoded = urllib.parse.quote(urllib.parse.unquote(path), safe=PATH_SAFE)
     return encoded + ("?" + encode_query(query) if query else "")
@@ -85,7 +85,7 @@ class Response:
 
 
 class FrontProxy:
-    """kube-apiserver before the extension server at a port, with the front proxy's client certificate."""
+    """kube-apiserver as the client of an extension server, with the front proxy's client certificate."""
 
     def __init__(self, port, ca, certificate, server_name="localhost", keep=False):
         self.port = port
@@ -181,7 +181,7 @@ class FrontProxy:
                                            *self.identity("system:kube-aggregator", ["system:masters"])], seconds=5)
 
     def legacy_discovery(self, group_version):
-        """Requests the legacy document, as when there is no aggregated one; the user has no groups."""
+        """Requests the legacy document, as for servers without the aggregated one; the user has no groups."""
         return self.whole("GET", f"/apis/{group_version}", [("Accept", "application/json"),
             ("User-Agent", "Go-http-client/1.1"),
                                                             *self.identity("system:kube-aggregator")], seconds=5)
@@ -221,14 +221,14 @@ class Delegation:
         }
         self.publish(**entries)
         self.kubeconfig = apiserver.kubeconfig(f"{stack.pki}/kubeconfig-{apiserver.port}", token="delegate")
-        # The last of two flags counts: CAs come from the ConfigMap, one worker has one cache.
+        # The last of two equal flags counts. CAs come from the ConfigMap; one worker has one cache.
         self.proxy = stack.proxy(ready=False,
                                  flags=["--client-ca-file=", "--authorization-mode=Webhook", "--workers=1", "--v=2",
                                         f"--authentication-kubeconfig={self.kubeconfig}", *flags])
         until(self.ready, 30, "readiness of the proxy")
 
     def ready(self):
-        """Whether readyz passes, on the plain port: on the API port the answer depends on the ConfigMap."""
+        """Returns whether /readyz of the plain port passes; on the API port the answer depends on the ConfigMap."""
         assert self.proxy.process.poll() is None, self.proxy.log_path.read_text()[-2000:]
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.proxy.metrics_port}/readyz", timeout=10) as answer:

@@ -95,7 +95,7 @@ class GrpcPort:
         return 0
 
     def memory(self):
-        """Resident bytes."""
+        """Returns the number of resident bytes."""
         with open(f"/proc/{self.process.pid}/status", encoding="ascii") as lines:
             return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmRSS:"))
 

@@ -10,16 +10,17 @@ NAME = r"\b(?:kube_reports|apiserver|process)_[a-z_]+"
 
 
 def alerts(part):
-    """alert: the metrics of its expression, of the alerts that the chart has for a part (`of` in alerts.yaml)."""
+    """Returns {alert: metrics of its expression} for the chart's alerts of a part (`of` in alerts.yaml)."""
     listed = yaml.safe_load((TOP / "helm" / "kube-reports" / "files" / "alerts.yaml").read_text(encoding="utf-8"))
     return {one["alert"]: set(re.findall(NAME, one["expr"])) for one in listed["alerts"] if one["of"] == part}
 
 
 def check(part, page, prefix, exposition):
-    """Compare what a program shows at /metrics with its alerts and with the table of its page.
+    """
+    Compares the metrics that a program shows at /metrics with its alerts and with the table of its page.
 
-    Each metric of an alert is shown, and the page describes each metric that is shown, and none else. A row of the
-    page may name several: `kube_reports_x_a`, `_b`.
+    The program shows each metric of an alert. The page describes exactly the metrics that the program shows. A row of
+    the page may name several metrics: `kube_reports_x_a`, `_b`.
     """
     shown = set(re.findall(r"^# TYPE (\w+)", exposition, re.M))
     rows = re.findall(rf"^\| (`{prefix}_\w+`[^|]*) \|", (TOP / "docs" / page).read_text(encoding="utf-8"), re.M)

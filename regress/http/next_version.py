@@ -1,4 +1,4 @@
-"""A made-up next version: a copy of the tree with a change of every kind that an update has to bring (issue 15)."""
+"""A made-up next version: a copy of the tree with a change of every kind that an update has to make (issue 15)."""
 
 import os
 import pathlib
@@ -12,7 +12,7 @@ NEXT = "9.0"
 OLD_MODULE, NEW_MODULE = f"kube_reports-{VERSION}.so", f"kube_reports-{NEXT}.so"
 
 MIGRATION = f"""-- {VERSION}--{NEXT}.sql
---	  A column, a table, a type, a constraint; what is gone, and what answers with more columns.
+--	  A column, a table, a type, a constraint; removed functions, and functions that return more columns.
 
 ALTER TABLE kube_reports.cluster ADD COLUMN region text;
 ALTER TABLE kube_reports_internal.lane ADD CONSTRAINT lane_floor CHECK (floor <> 7) NOT VALID;
@@ -42,7 +42,7 @@ CREATE SEQUENCE kube_reports_internal.weather_seq;
 COMMENT ON SEQUENCE kube_reports_internal.weather_seq IS 'made up';
 """
 
-# For readers (forecast, and terms in C), for proxies (api_forecast), for no role (note_weather).
+# Functions for readers (forecast, and terms in C), for proxies (api_forecast), and for no role (note_weather).
 FUNCTIONS = """
 CREATE TYPE kube_reports_internal.forecast AS (day date, sky text);
 COMMENT ON TYPE kube_reports_internal.forecast IS 'made up';
@@ -86,7 +86,7 @@ FUNCTION_IN_C = """
 CREATE FUNCTION kube_reports_internal.terms(metadata kube_reports.report) RETURNS text[]
 	AS 'MODULE_PATHNAME', 'label_terms' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION kube_reports_internal.terms(kube_reports.report) IS 'made up';
--- Which was not in C, and was the owner's.
+-- In this version the function is not in C, and only the owner may call it.
 CREATE FUNCTION kube_reports_internal.commit_durably() RETURNS void
 	AS 'MODULE_PATHNAME', 'keep_memory' LANGUAGE C VOLATILE;
 COMMENT ON FUNCTION kube_reports_internal.commit_durably() IS 'made up';
@@ -119,7 +119,7 @@ class Tree:
         shutil.copytree(TOP, self.path, dirs_exist_ok=True, symlinks=True, ignore=needless)
 
     def change(self, name, old, new, count=1):
-        """Replaces a text, wherever its lines break."""
+        """Replaces a text; its words may be on several lines."""
         file = self.path / name
         place = r"\s+".join(re.escape(word) for word in old.split())
         text, found = re.subn(place, lambda _: new, file.read_text(encoding="utf-8"), count=count)
@@ -161,7 +161,7 @@ def build_sql_variant(directory):
 
 
 def change_sql(tree):
-    """Makes changes of every kind in the parts."""
+    """Makes changes of every kind in the SQL of a tree."""
     tree.change("extension/kube_reports.control", f"default_version = '{VERSION}'", f"default_version = '{NEXT}'")
     (tree.path / "sql" / "migrations" / f"{VERSION}--{NEXT}.sql").write_text(MIGRATION, encoding="utf-8")
     tables = "sql/tables/store.sql"
@@ -177,7 +177,7 @@ def change_sql(tree):
                 r"CREATE FUNCTION kube_reports\.flapping\(.*?COMMENT ON FUNCTION kube_reports\.flapping[^;]*;\n")
     tree.remove("sql/store/locks.sql",
                 r"CREATE FUNCTION kube_reports_internal\.commit_durably\(.*?COMMENT ON FUNCTION[^;]*;\n")
-    # One more argument, one more column of a view, one more column of an answer, another body.
+    # One more argument, one more column of a view, one more column of a result, another comment in the script.
     views = "sql/analytics/views.sql"
     tree.change(views, "FUNCTION kube_reports.cve(cve text)",
                 "FUNCTION kube_reports.cve(cve text, fixable_only boolean DEFAULT false)")
@@ -206,7 +206,7 @@ def install_sql_variant(tree, database):
 
 
 def install(tree, database):
-    """Puts the next version beside this one; the proxy of this one stays."""
+    """Puts the next version beside this version; the proxy of this version stays."""
     destination = pathlib.Path(database.directory) / "dest"
 
     def directory(option):

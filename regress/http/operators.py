@@ -178,15 +178,15 @@ def remediation(name, scan="ocp4-cis", suite="cis"):
         "status": {"applicationState": "Applied"}}
 
 
-# What a scan of a role of nodes finds with the profile "moderate", of whose 464 rules it selects 235.
+# The findings of a scan of one role of nodes with the profile "moderate": the scan selects 235 of its 464 rules.
 MODERATE = {"FAIL": 193, "PASS": 32, "ERROR": 4, "MANUAL": 3, "INFO": 2, "NOT-APPLICABLE": 1}
 FAMILIES = ("audit-rules", "sysctl-net", "kubelet", "file-permissions", "service", "sshd", "package")
 
 
 class ModerateScan:
     """
-    The objects of such a scan: its suite, itself, a check result for each rule, and remediations: two of three failures
-    have one, every twentieth of those has two.
+    The objects of such a scan: the suite, the scan, a check result for each rule, and remediations. Two of three
+    failures have a remediation, and about one of twenty has a second one.
     """
 
     def __init__(self, suite="moderate"):
@@ -222,12 +222,12 @@ class ModerateScan:
             self.checks[rule] = document
 
     def set_status(self, rule, status):
-        """What the next run finds."""
+        """Sets the status of a rule in the next run."""
         self.checks[rule]["status"] = status
         self.checks[rule]["metadata"]["labels"][f"{COMPLIANCE}/check-status"] = status
 
     def forget(self, rule):
-        """The next run does not have a rule, nor its remediations."""
+        """Removes a rule and its remediations: the next run does not have them."""
         del self.checks[rule]
         for name in [name for name in self.remediations if name in (rule, f"{rule}-1")]:
             del self.remediations[name]

@@ -1,4 +1,4 @@
-"""Objects as upstream's storage suites have them: pods on nodes, of types that a test has to itself."""
+"""Objects like those of upstream's storage suites: pods on nodes. A test can have a type of its own."""
 
 import base64
 import itertools
@@ -12,7 +12,7 @@ SCHEMA = {"type": "object", "properties": {
 
 
 def crd(group, plural, scope="Namespaced", schema=None, **version):
-    """A CustomResourceDefinition of one version, v1."""
+    """Returns a CustomResourceDefinition with one version, v1."""
     kind = plural.capitalize().removesuffix("s")
     return {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
             "metadata": {"name": f"{plural}.{group}"}, "spec": {
@@ -23,7 +23,7 @@ def crd(group, plural, scope="Namespaced", schema=None, **version):
 
 
 class Pods:
-    """All objects of one type: where they are and what they look like."""
+    """The objects of one type: their paths, their documents, and requests for them."""
 
     def __init__(self, api, definition):
         spec = definition["spec"]
@@ -36,7 +36,7 @@ class Pods:
         return path_of(self.resource, namespace if self.namespaced else None, name)
 
     def pod(self, name, namespace=None, node=None, phase=None, **metadata):
-        """Its node is also a label, since labels can be selected by."""
+        """Returns a pod; its node is also a label, so that label selectors find it."""
         document = {**self.head, "metadata": {"name": name, **metadata}, "spec": {}}
         if namespace is not None:
             document["metadata"]["namespace"] = namespace
@@ -51,7 +51,7 @@ class Pods:
         return self.api.create(self.resource, self.pod(name, **more), namespace if self.namespaced else None)
 
     def put(self, document):
-        """Creates it or replaces it, whatever is there; returns the stored object."""
+        """Creates or replaces an object; returns the stored object."""
         metadata = document["metadata"]
         path = self.path(metadata.get("namespace"))
         found = self.api.get(f"{path}/{metadata['name']}")
@@ -64,7 +64,7 @@ class Pods:
         return answer.json
 
     def delete(self, name, namespace=None):
-        """Deletes it; returns the version of the list afterwards."""
+        """Deletes an object; returns the version of the list afterwards."""
         answer = self.api.delete(self.path(namespace, name))
         assert answer.code == 200, answer
         return self.version()
@@ -79,7 +79,7 @@ class Pods:
 
 
 class Types:
-    """Types registered for a test module, one after the other; end() takes them away."""
+    """Registers types for a test module; end() unregisters them."""
 
     def __init__(self, stack, group):
         self.stack = stack
@@ -93,7 +93,7 @@ class Types:
         return definition
 
     def pods(self, scope="Namespaced", **more):
-        """A type that nobody else uses, by the first proxy."""
+        """Registers a type that no other test uses; returns its objects at the first proxy."""
         return Pods(self.stack.first.api(), self.register(crd(self.group, f"pod{next(self.numbers)}s", scope, **more)))
 
     def end(self):
@@ -102,20 +102,20 @@ class Types:
 
 
 def token(version, start, **more):
-    """A continue token: base64url without padding."""
+    """Returns a continue token: base64url without padding."""
     text = json.dumps({"v": "meta.k8s.io/v1", "rv": version, "start": start, **more}, separators=(",", ":"))
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
 def opened(text):
-    """What a continue token says."""
+    """Returns the document in a continue token."""
     return json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
 
 
 def compact(stack):
-    """Forgets every change: no version but the newest one of each lane can be read any more."""
+    """Deletes every change from the log: afterwards only the newest version of each lane can be read."""
     def empty():
-        # A proxy that compacts at this moment has the lock: then again.
+        # compact() does nothing while a proxy compacts; until() calls it again.
         return stack.database.psql("SELECT kube_reports_internal.compact() \\g /dev/null\nSELECT count(*) FROM "
                                    "kube_reports_internal.change") == "0"
 

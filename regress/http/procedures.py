@@ -1,6 +1,6 @@
 """
-Which test runs which block of which page: every fenced block of a page for users has a line here, or the reason why no
-test can run it.
+The tests that run the blocks of pages for users. Every fenced block has a line here, with its tests or the reason why
+no test can run it.
 
 A line is a text that only that block of the page has, or "```language" for all blocks of a language that have no line
 of their own, and the tests: FILE::FUNCTION, a function of Python or of a shell script.
@@ -8,12 +8,12 @@ of their own, and the tests: FILE::FUNCTION, a function of Python or of a shell 
 
 
 class Reason(str):
-    """Why no test runs a block."""
+    """The reason why no test runs a block."""
 
 
 SHOWN = Reason("shows something; nothing is to be typed")
 
-# A goal of make is asked for with -n: what it does takes longer, or is what runs this test.
+# The test runs make with -n: the commands of a goal take too long, or run this test themselves.
 GOALS = "regress/http/test_procedures.py::test_goals"
 DOCS = "regress/http/test_docs.py"
 MAKE_UP = "regress/http/test_make_up.py"

@@ -1,4 +1,4 @@
-"""Commands and statements of docs/ and the README, as they stand there."""
+"""Reads the commands and statements of docs/operations.md and the README, so that tests run them unchanged."""
 
 import os
 import re
@@ -16,13 +16,13 @@ STATEMENTS = re.findall(r"`((?:SELECT|CALL) [^`]+)`", (TOP / "docs" / "operation
 
 
 def block(contains, **names):
-    """The only block that has a text; names: what stands there, and what it is called here."""
+    """Returns the only block that has a text; names: names in the block, and the names that replace them."""
     (text,) = (text for text in BLOCKS if contains in text)
     return put(text, **names)
 
 
 def put(text, **names):
-    """A text with other names in it, each of which it has."""
+    """Returns a text with other names; the text must have each of the replaced names."""
     for there, here in names.items():
         word = rf"(?<!\w){re.escape(there)}(?!\w)"
         assert re.search(word, text), there
@@ -31,7 +31,7 @@ def put(text, **names):
 
 
 def by_the_page(server, contains, **names):
-    """The commands of a block as the user of a server, in its directory, with its programs."""
+    """Runs the commands of a block as the user of a server, in its directory, with its programs."""
     stack_command("as_server", "env", "-C", server.directory, f"PGHOST={server.directory}",
                   f"PGDATA={server.directory}/data", f"PATH={server.bindir()}:{os.environ['PATH']}",
                   "bash", "-e", "-c", block(contains, **names))

@@ -1,4 +1,4 @@
-"""Servers with one variant of the extension each, and no proxy."""
+"""Servers with one variant of the extension each, without proxies."""
 
 import json
 
@@ -25,7 +25,7 @@ class Server(Database):
             raise
 
     def rows(self, query, *arguments, user="kube_reports_owner", database="kube_reports"):
-        """What a query gives."""
+        """Returns the rows of a query."""
         connection = psycopg2.connect(self.connection(user, database))
         with connection, connection.cursor() as cursor:
             cursor.execute(query, arguments)
@@ -34,14 +34,14 @@ class Server(Database):
         return found
 
     def attempt(self, calls, user="kube_reports_owner"):
-        """What each call of (expression, arguments) gives, by public.attempt()."""
+        """Returns the result of public.attempt() for each call (expression, arguments)."""
         return [row[1] for row in self.rows(
             "SELECT c->>0, public.attempt(c->>0, ARRAY(SELECT jsonb_array_elements_text(c->1))) "
             "FROM jsonb_array_elements(%s) WITH ORDINALITY e(c, n) ORDER BY n", json.dumps(calls), user=user)]
 
 
 def both_variants():
-    """A server with each; yields them, and removes them afterwards."""
+    """Makes a server with each variant; yields the servers, and removes them afterwards."""
     made = []
     try:
         for variant in ("c", "sql"):
