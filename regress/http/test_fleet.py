@@ -28,7 +28,7 @@ def statements():
 
 @pytest.fixture(scope="module")
 def fleet(module_stack):
-    """Three clusters with the results of a scan: what is audited fails in one, passes in another."""
+    """Three clusters with the results of a scan: the check audit passes in prod-eu and fails in the two others."""
     database = module_stack.database
     database.psql(f"CALL kube_reports.unregister_cluster('{module_stack.cluster}')")
     for uid, name in NAMES.items():
@@ -46,7 +46,7 @@ def fleet(module_stack):
 
 
 def test_the_page(fleet):
-    """Every statement of the page, in its order; what the questions are answered with"""
+    """Every statement of the page runs, in the order of the page; the answers are those expected here"""
     fleet.database.psql(f"SELECT kube_reports.set_cluster_labels('{US}', {sql_text({'env': 'prod', 'region': 'us'})})")
     answers = {}
     for statement in statements():
@@ -71,7 +71,7 @@ def test_the_page(fleet):
 
 
 def test_grants_by_label(fleet):
-    """A reader of some labels sees these clusters everywhere, until the label goes"""
+    """A role that was granted labels sees the clusters with these labels in every view, as long as they have them"""
     database = fleet.database
     database.psql("SELECT kube_reports.grant_clusters('team_eu', 'env=prod,region=eu')")
     seen = "SELECT string_agg(DISTINCT cluster_name, ',') FROM kube_reports."
@@ -107,7 +107,7 @@ def granted(fleet):
 
 
 def test_scope(fleet):
-    """A proxy tells about its own cluster; about others what its role was granted, whole clusters only"""
+    """A proxy answers about its own cluster, and about other clusters that its role was granted as a whole"""
     database = fleet.database
 
     def seen():
@@ -130,7 +130,7 @@ def test_scope(fleet):
 
 
 def test_answers(granted):
-    """What SQL says, as JSON and as CSV, with the same columns"""
+    """Answers have the expected rows; CSV and JSON lines have the columns of JSON and as many rows"""
     psql = granted.database.psql
     clusters = fleet_of(granted, "clusters")
     assert [line["cluster_name"] for line in clusters] == sorted(NAMES.values())
@@ -170,13 +170,13 @@ def test_answers(granted):
             line.pop("silent_seconds", None)
             line.pop("last_seen", None)
         assert told == lines
-        # No line is a document, too.
+        # An answer without rows is an empty JSON array.
         assert fleet_of(granted, what, cluster="staging", **({} if what == "drift" else {"cluster_labels": "no"})
                         ) == [] if what not in ("score", "drift") else True
 
 
 def test_wrong_questions(granted):
-    """What is wrong is refused, with what would be right"""
+    """A wrong request is refused, and the message names the mistake"""
     api = granted.first.api()
     for path, code, words in (
             ("matrix?cluster_labels=a+in+b", 400, "invalid label selector"),
@@ -207,7 +207,7 @@ def test_wrong_questions(granted):
 
 
 def test_many_lines(granted):
-    """An answer of several pieces is one document, in order, each line once"""
+    """A long answer, sent in several pieces, is one document with each line once, in order"""
     psql = granted.database.psql
     psql(f"""SELECT kube_reports.create_report('{US}', jsonb_build_object('apiVersion', 'wgpolicyk8s.io/v1alpha2',
             'kind', 'PolicyReport', 'metadata', jsonb_build_object('name', 'many-' || n, 'namespace', 'many'),
@@ -215,7 +215,7 @@ def test_many_lines(granted):
                 'result', 'pass')) FROM generate_series(1, 1000) m))::kube_reports.report)
         FROM generate_series(1, 5) n""")
     granted.database.derive()
-    # Upkeep analyzes a minute later: the plans are those of a table of nine rows.
+    # Upkeep analyzes the table only a minute later: until then PostgreSQL plans for a table of nine rows.
     for query in ({}, {"format": "csv"}, {"format": "jsonl"}):
         lines = fleet_of(granted, "matrix", source="many", **query)
         if query:
@@ -229,7 +229,7 @@ def test_many_lines(granted):
 
 
 def test_the_html(granted):
-    """Each cluster and what fails where, in HTML without scripts; texts are texts; a reader's page has what it sees"""
+    """A page without scripts lists each cluster and what fails there; texts are escaped; a reader sees its clusters"""
     psql = granted.database.psql
     psql(f"SELECT kube_reports.set_cluster_labels('{US}', {sql_text({'env': '<b>&prod'})})")
     page = psql("SELECT kube_reports.fleet_html()")
@@ -250,7 +250,7 @@ def test_the_html(granted):
 
 
 def test_the_commands_of_the_page(granted, tmp_path):
-    """curl asks as the page says"""
+    """The shell commands of the page run, and their answers have the expected rows"""
     commands = [line for kind, block in re.findall(r"^```(\w*)\n(.*?)^```$", PAGE, re.S | re.M) if not kind
                 for line in block.splitlines()]
     assert len(commands) == 5

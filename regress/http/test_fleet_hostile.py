@@ -1,4 +1,4 @@
-"""Senders and readers of a fleet with ill will (issue 19)."""
+"""Hostile senders and readers of a fleet (issue 19)."""
 
 import concurrent.futures
 import contextlib
@@ -19,7 +19,7 @@ from test_forward import batch, objects, policy_report, receiver, result  # noqa
     [result("a", subject=""), {key: value for key, value in result("a").items() if key != "subject"}],
 ], ids=("kinds", "no-kind", "no-subject"))
 def test_results_that_become_one(receiver, twins):
-    """Two spellings of one result in a batch: refused.  Before, each such batch multiplied the results of the rule"""
+    """A batch with one result in two spellings is refused.  Before, such a batch multiplied the results of the rule"""
     cluster, token = receiver.add(f"twins-{len(json.dumps(twins))}")
     answer = receiver.post("results", batch(twins), token)
     assert answer.code == 400, answer
@@ -28,7 +28,7 @@ def test_results_that_become_one(receiver, twins):
 
 
 def test_a_report_with_twins(receiver):
-    """A report of a scan that its sender has stored as an object, with a rule several times: one result stays"""
+    """A sender stores the report of a scan as an object with a rule three times: the next batch leaves one result"""
     cluster, token = receiver.add("twins-as-object")
     assert receiver.post("results", batch([result("a")]), token).code == 200
     report = json.loads(receiver.database.psql(f"SELECT document FROM kube_reports.stored_report "
@@ -44,7 +44,7 @@ def test_a_report_with_twins(receiver):
 @pytest.mark.parametrize("member,time", [("endTimestamp", "-infinity"), ("startTimestamp", "-infinity"),
                                          ("startTimestamp", "next winter"), ("endTimestamp", {"seconds": 1})])
 def test_times_of_scans(receiver, member, time):
-    """A time that is none: 400, with its place.  Before, an infinite one was an internal error (500)"""
+    """An infinite or unreadable time is refused with 400 and its place.  Before, an infinite one was an error 500"""
     cluster, token = receiver.add(f"time-{uuid.uuid4().hex}")
     answer = receiver.post("results", batch([result("a")], scan={"name": "s", member: time}), token)
     assert answer.code == 400, answer
@@ -52,7 +52,7 @@ def test_times_of_scans(receiver, member, time):
 
 
 def test_a_name_that_is_the_uid_of_another(receiver):
-    """No cluster is found by the uid of another: neither a sender, nor a proxy, nor the owner gives it that name"""
+    """No cluster gets the uid of another as its name: not from a sender, nor register_cluster(), nor an UPDATE"""
     victim, _ = receiver.add("victim", cluster_name="victim")
     cluster, token = receiver.add("impostor")
     answer = receiver.post("results", batch([result("a", "FAIL")], extraMetadata={"clusterName": victim}), token)
@@ -64,7 +64,7 @@ def test_a_name_that_is_the_uid_of_another(receiver):
                       f"UPDATE kube_reports.cluster SET name = '{victim}' WHERE uid = '{cluster}'"):
         with pytest.raises(AssertionError, match="cluster_name_clear|is the uid of a cluster"):
             receiver.database.psql(statement)
-    # Its own uid is a name like any other.
+    # A cluster may have its own uid as its name.
     cluster, token = receiver.add("honest")
     assert receiver.post("results", batch([result("b")], extraMetadata={"clusterName": cluster}), token).code == 200
     assert receiver.database.psql(f"SELECT name FROM kube_reports.cluster WHERE uid = '{cluster}'") == cluster
@@ -74,7 +74,7 @@ def test_a_name_that_is_the_uid_of_another(receiver):
                                   "a\u00a0b", "prod\u2066", "prod\u3164", "prod\U000e0041", "prod ", " prod",
                                   "\u0085"], ids=ascii)
 def test_a_name_with_what_does_not_show(receiver, name):
-    """No cluster is named so that it looks like another: neither a sender, nor the owner gives it that name"""
+    """A name with an invisible character or a space at an end is not taken: not from a sender, not from the owner"""
     cluster, token = receiver.add(f"hidden-{uuid.uuid4().hex}")
     answer = receiver.post("results", batch([result("a")], extraMetadata={"clusterName": name}), token)
     assert answer.code == 200 and receiver.count(cluster) == 1
@@ -103,7 +103,7 @@ def test_a_name_in_any_language(receiver, name):
 
 
 def test_a_cluster_whose_name_is_refused(receiver):
-    """clusterName is a label of its cluster even if the name is not taken; another clusterName is 403 from then on"""
+    """A clusterName that another cluster has becomes only a label; then a different clusterName is refused (403)"""
     receiver.add("named", cluster_name="taken")
     cluster, token = receiver.add("nameless")
 
@@ -115,17 +115,17 @@ def test_a_cluster_whose_name_is_refused(receiver):
     shown = receiver.database.psql("SELECT cluster_name = '', labels FROM kube_reports.fleet_freshness "
                                    f"WHERE cluster = '{cluster}'")
     assert shown == 't|{"clusterName": "Taken"}'
-    # A name counts wherever a cluster is named; the label only where labels are.
+    # A filter by cluster finds names only; a filter by labels finds the label.
     assert receiver.database.psql(
         "SELECT count(*) FROM kube_reports.search_results('{\"cluster\": \"Taken\"}')") == "0"
     assert receiver.database.psql("SELECT * FROM kube_reports.clusters('clusterName=Taken')") == cluster
-    # The owner names it; then its sender must give that name.
+    # The owner gives the cluster a name; then its sender must give that name.
     receiver.database.psql(f"UPDATE kube_reports.cluster SET name = 'free' WHERE uid = '{cluster}'", user="postgres")
     assert [send("four", "Taken"), send("five", "free")] == [403, 200]
 
 
 def test_a_proxy_with_a_name_that_does_not_show(module_stack, receiver):
-    """--cluster-name, too: the proxy is not ready, and its log says why"""
+    """A proxy with such a --cluster-name does not become ready, and its log says why"""
     proxy = module_stack.proxy(ready=False, flags=["--cluster-name=prod\u202eue"])
     until(lambda: "cannot have a name with the character U+202E" in proxy.log_path.read_text(), 30, "the reason")
     assert proxy.answers().code == 500
@@ -134,7 +134,7 @@ def test_a_proxy_with_a_name_that_does_not_show(module_stack, receiver):
 
 
 def test_two_senders_of_one_name(receiver):
-    """Two calls of add_sender() at once for two clusters: one name means one sender, which rotate_sender() trusts"""
+    """Of two concurrent calls of add_sender() with one name, one fails: rotate_sender() finds senders by their name"""
     statement = "SELECT kube_reports.add_sender(gen_random_uuid(), 'one-name')"
     first = psycopg2.connect(receiver.database.connection())
     second = psycopg2.connect(receiver.database.connection())
@@ -149,7 +149,7 @@ def test_two_senders_of_one_name(receiver):
 
 
 def test_a_certificate_with_two_names(receiver):
-    """A CA that looks at one common name of a request gives nobody the other name"""
+    """A certificate with two common names is refused: its CA may have checked only one of them"""
     certificates = f"{receiver.pki}/senders"
     stack_command("certificate", certificates, "two", "/CN=two-names-own/CN=two-names-other", "clientAuth")
     receiver.add("two-own", certificate="two-names-own")

@@ -37,7 +37,7 @@ def batch(results, seq=1, last=True, assessment=None, **more):
 
 
 class Receiver:
-    """A proxy that takes what senders forward, and its senders."""
+    """A proxy that receives what senders forward; its methods make senders, post batches and read results."""
 
     def __init__(self, own, flags=()):
         self.database = own.database
@@ -48,7 +48,7 @@ class Receiver:
                                       f"--forward-client-ca-file={own.pki}/senders/ca.crt", *flags))
 
     def add(self, name, cluster=None, **more):
-        """A sender of a cluster of its own; its cluster and its token."""
+        """Makes a sender of a given or a new cluster; returns the uid of the cluster and the token."""
         cluster = cluster or str(uuid.uuid4())
         arguments = "".join(f", {key} => '{value}'" for key, value in more.items())
         token = self.database.psql(f"SELECT kube_reports.add_sender('{cluster}', '{name}'{arguments})")
@@ -62,7 +62,7 @@ class Receiver:
         return api.request("POST", f"/v1/forward/{what}", body, {"Content-Type": "application/json", **headers})
 
     def settle(self):
-        """In the variant in SQL, the upkeep of the receiver makes results of what has come."""
+        """In the variant in SQL, waits until the receiver's upkeep has derived results from the batches."""
         if VARIANT == "sql":
             until(lambda: self.database.psql("SELECT results_pending FROM kube_reports.status") == "f", 60,
                   "the results")
@@ -116,7 +116,7 @@ def test_results(receiver):
 
 
 def test_labels_of_a_sender(receiver):
-    """What a sender says of its cluster is shown and can be searched, but neither grants nor hides the cluster"""
+    """Labels that a sender gives its cluster are shown and can be searched, but neither grant nor hide the cluster"""
     def seen():
         return database.psql(f"SET ROLE labels_reader; SELECT count(*) FROM kube_reports.fleet_freshness "
                              f"WHERE cluster = '{cluster}'")
@@ -157,7 +157,7 @@ def test_order_and_repetition(receiver):
     assert receiver.post("results", second, token).json["changed"] == 1
     assert receiver.post("results", second, token).json["changed"] == 1
     assert receiver.results(cluster) == "a pass, b pass, c fail"
-    # What is over stays over.
+    # A finished run takes no further batch.
     assert receiver.post("results", batch([result("z")], 3, True, "run"), token).code == 409
     changes = "SELECT count(*) FROM kube_reports_internal.change"
     before = receiver.database.psql(changes)
@@ -176,7 +176,7 @@ def test_prune(receiver):
     assert receiver.database.psql("SELECT count(*) FROM kube_reports_internal.forward_seen s "
                                   "JOIN kube_reports.cluster c ON c.id = s.cluster_id "
                                   f"WHERE c.uid = '{cluster}'") == "0"
-    # A run that was given up prunes nothing, and the run before it does not come back.
+    # An unfinished run prunes nothing; after a newer run, batches of older runs are refused.
     assert receiver.post("results", batch(many[:1], 1, False, "three"), token).code == 200
     assert receiver.post("results", batch(many[:1], 1, True, "four"), token).json["pruned"] == 80
     assert receiver.post("results", batch(many[:2], 2, True, "three"), token).code == 409
@@ -185,7 +185,7 @@ def test_prune(receiver):
 
 
 def test_history_of_what_is_pruned(receiver):
-    """A result that is pruned has an event without a new status"""
+    """A pruned result has an event without a new status"""
     cluster, token = receiver.add("prune-history")
     receiver.database.psql("SELECT kube_reports.set_setting('settle_window', '0')")
     try:
@@ -215,7 +215,7 @@ def test_remediations(receiver):
 
 
 def test_views_of_remediations(receiver):
-    """Forwarded remediations are in the views and the page, for those who may read the cluster, and nobody else"""
+    """Forwarded remediations are in the views and the page, but only for roles that may read the whole cluster"""
     def rows(user="kube_reports_owner"):
         return database.psql("SELECT remediation, state, wanted, type, outdated, coalesce(error, '-'), object_kind, "
                              "object_name, suite, scan FROM kube_reports.remediations "
@@ -244,20 +244,20 @@ def test_views_of_remediations(receiver):
     assert failures().splitlines() == ["a|ocp4-cis|cis|a|high|fail|{fix-a,fix-a-1}|{Error,NotApplied}"] * 2
     assert "Applied 1, Error 1, NotApplied 1" in database.psql(
         f"SELECT kube_reports.fleet_html('{{\"cluster\": \"{cluster}\"}}')")
-    # The next state of one replaces all that was known of it; the next run of its rule keeps the others.
+    # A new state of a remediation replaces its whole stored state; the other remediations of the rule stay.
     document = batch([*nodes], 2, False, "run")
     document["remediations"] = [{"name": "fix-a", "rule": "a", "applicationState": "Applied", "apply": False}]
     assert receiver.post("results", document, token).code == 200
     receiver.settle()
     assert rows().splitlines()[:2] == ["fix-a|Applied|f|Configuration|f|-|||cis|ocp4-cis",
                                        "fix-a-1|NotApplied|f|Configuration|f|-|||cis|ocp4-cis"]
-    # A result that says of itself what only remediations say, and an object that does.
+    # A result with the properties of a remediation is in neither view.
     forged = {"automated-remediation": "true", "remediation": "x", "remediation-apply/": "x"}
     assert receiver.post("results", batch([result("d", "FAIL", extra=forged)], 3, True, "run", prune=None),
                          token).code == 200
     receiver.settle()
     assert len(rows().splitlines()) == 3 and len(failures().splitlines()) == 2
-    # Who may read which cluster.
+    # Only a role that may read the whole cluster sees its remediations.
     database.psql("CREATE ROLE mended_reader LOGIN; CREATE ROLE mended_stranger LOGIN; "
                   "CREATE ROLE mended_team LOGIN", user="postgres")
     other, _ = receiver.add("remediation-other")
@@ -342,7 +342,7 @@ def test_codes(receiver):
     assert receiver.post("nothing", {}, token).code == 404
     assert receiver.post("results", {}, token, **{"Content-Encoding": "br"}).code == 415
     assert Api(receiver.port, f"{receiver.pki}/ca.crt").get("/v1/forward/results").code == 405
-    # The ports do not know each other's paths, nor credentials.
+    # Each port refuses the paths and the credentials of the other.
     assert Api(receiver.port, f"{receiver.pki}/ca.crt", f"{receiver.pki}/admin").get("/apis").code == 404
     assert receiver.proxy.api().request("POST", "/v1/forward/results", b"{}").code in (403, 404)
     bearer = {"Authorization": f"Bearer {token}"}
@@ -361,7 +361,7 @@ def test_gzip(receiver):
 
 
 def test_gzip_of_many(receiver):
-    """Small bodies that are large when unpacked count as what they are while the database is busy"""
+    """While the database is busy, compressed bodies count with their unpacked size"""
     _, token = receiver.add("many")
     bomb = gzip.compress(json.dumps(batch([])).encode() + b" " * (11 << 20))
     started = receiver.proxy.memory()
@@ -376,7 +376,7 @@ def test_gzip_of_many(receiver):
         until(lambda: refused() >= 30, 60, "most of them to be refused")
         assert receiver.proxy.memory("VmHWM") - started < 700 << 20
         connection.rollback()
-        # 503: the machine is so slow that the others have waited too long for the database.
+        # 503: on a slow machine a request may have waited too long for the database.
         assert {answer.result().code for answer in answers} <= {200, 429, 503}
         assert all(int(answer.result().headers["Retry-After"]) >= 1 for answer in answers
                    if answer.result().code != 200)
@@ -394,10 +394,10 @@ def test_certificates(receiver):
     assert receiver.post("results", batch([result("a")]), certificate=f"{senders}/east").code == 200
     assert receiver.results(cluster) == "a pass"
     assert receiver.post("results", batch([result("a")]), certificate=f"{senders}/west").code == 401
-    # A certificate of the API's clients is none of a sender, whatever its name.
+    # A certificate of the CA of API clients is no sender's certificate, whatever its name.
     stack_command("certificate", receiver.pki, "false-east", "/CN=east-sender", "clientAuth")
     assert receiver.post("results", batch([result("a")]), certificate=f"{receiver.pki}/false-east").code == 401
-    # Nor the other way.
+    # A certificate of the senders' CA is no certificate of an API client.
     stack_command("certificate", senders, "false-admin", "/O=system:masters/CN=admin", "clientAuth")
     assert Api(receiver.proxy.port, f"{receiver.pki}/ca.crt", f"{senders}/false-admin").get(
         "/apis/wgpolicyk8s.io/v1alpha2/policyreports").code == 401
@@ -428,7 +428,7 @@ def test_tokens(receiver):
 
 @pytest.mark.parametrize("credential", [None, "Bearer x", "Basic x", "stale"])
 def test_strangers_send_no_body(receiver, credential):
-    """A credential that is of no use is refused at the end of the head: the proxy holds no body of a stranger"""
+    """A missing, wrong or removed credential is refused at the end of the head: the proxy waits for no body"""
     if credential == "stale":
         _, token = receiver.add("stale")
         assert receiver.database.psql("SELECT kube_reports.remove_sender('stale')") == "t"
@@ -499,7 +499,7 @@ def test_objects(receiver):
     assert receiver.database.psql(f"SELECT string_agg(name, ' ' ORDER BY name) FROM kube_reports.stored_report "
                                   f"WHERE cluster = '{cluster}'") == "two whole"
     assert receiver.count(cluster) == 3
-    # A deletion of the object before the one of this name.
+    # A deletion with another uid does not delete the object.
     other = policy_report("two", uid=str(uuid.uuid4()))
     assert receiver.post("objects", objects([("delete", other)], 3, stream), token).json["changed"] == 0
     assert receiver.database.psql(
@@ -545,7 +545,7 @@ def test_sync(receiver):
     assert [row[1] for row in answer.json["surplus"]] == ["r2", "r4"]
     question["range"] = {"after": ["team", "r0"], "to": ["team", "r3"]}
     assert [row[1] for row in receiver.post("sync", question, token).json["surplus"]] == ["r2"]
-    # An idle sender only says that it is there; the type is needed for everything else.
+    # An idle sender sends no type and no items, so that its cluster counts as seen; all other requests need a type.
     receiver.database.psql(f"UPDATE kube_reports.cluster SET last_seen = now() - interval '1 day' "
                            f"WHERE uid = '{cluster}'", user="postgres")
     empty = {"apiVersion": "forward/v1", "items": []}
@@ -557,7 +557,7 @@ def test_sync(receiver):
 
 
 def test_metadata_of_evidence(receiver):
-    """The JSON twin of StoreEvidence; docs/evidence.md shows a batch"""
+    """/v1/forward/evidence does the same as StoreEvidence of gRPC; it takes the batch that docs/evidence.md shows"""
     cluster, token = receiver.add("keeper")
     (shown,) = blocks((TOP / "docs" / "evidence.md").read_text(encoding="utf-8"), "json")
     _, another = receiver.add("page")
@@ -598,7 +598,7 @@ def test_the_same_batch_at_once(receiver):
 # ---------- kills and outages ----------
 
 def test_kill(own_stack):
-    """kill -9 of the receiver and of its database in the middle of batches: nothing is lost, nothing is there twice"""
+    """kill -9 of the receiver and of its database in the middle of batches: no result is lost or stored twice"""
     def send():
         for document in sent:
             while True:
@@ -637,7 +637,7 @@ def test_kill(own_stack):
     assert receiver.database.psql(stored) == "20"
     assert receiver.database.psql("SELECT count(*), count(DISTINCT rule), count(old_status) "
                                   f"FROM kube_reports.result_event WHERE cluster = '{cluster}'") == "1000|1000|0"
-    # While the database is away, a sender is told when to come again.
+    # While the database is away, the answer says when the sender shall try again.
     receiver.database.stop("immediate")
     late = batch([result("late")], 1, True, "late", prune=None)
     answer = until(lambda: (one := receiver.post("results", late, token)).code == 503 and one, 20, "503")
@@ -654,11 +654,11 @@ def blocks(page, kind=""):
 
 
 def test_page(receiver, tmp_path):
-    """Runs what docs/forwarding.md says, from the first grant to a running sender."""
-    # The rest is run by test_forward_grpc.py.
+    """Runs the commands of docs/forwarding.md, from the first grant to a running sender."""
+    # test_forward_grpc.py runs the section on gRPC.
     page = (TOP / "docs" / "forwarding.md").read_text(encoding="utf-8").partition("## gRPC")[0]
     scan, objects_batch, comparison = [json.loads(block) for block in blocks(page, "json")]
-    # The chart's commands are those of regress/chart/test_forwarding.py.
+    # regress/chart/test_forwarding.py runs the commands of the chart.
     shells = [re.sub(r"\\\n +", "", block).removeprefix("$ ").strip().split("\n") for block in blocks(page)
               if "helm install" not in block]
     (grant, _), (add,), (curl, printed), (forward,) = shells

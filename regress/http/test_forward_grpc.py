@@ -26,20 +26,20 @@ from grpc_port import COMPLIANCE, FORWARD, SERVICE, GrpcPort, Sender, batch, cod
 
 
 class Receiver:
-    """A kube-reports-grpc, and its senders."""
+    """A kube-reports-grpc; its methods make senders and read results."""
 
     def __init__(self, own):
         self.own = own
         self.database = own.database
         self.database.psql("SELECT kube_reports.grant_ingest('kube_reports_proxy')")
         if VARIANT == "sql":
-            # Its upkeep makes results of what has come.
+            # The upkeep of this proxy derives results from the batches.
             own.proxy()
         self.port = GrpcPort(own).wait_ready()
         self.channels = []
 
     def add(self, name=None, **more):
-        """A sender of a cluster of its own; its cluster and its token."""
+        """Makes a sender of a new cluster; returns the uid of the cluster and the token."""
         cluster = str(uuid.uuid4())
         arguments = "".join(f", {key} => '{value}'" for key, value in more.items())
         token = self.database.psql(
@@ -79,14 +79,14 @@ def receiver(module_stack):
     made.end()
 
 
-# Batches that wait for a lock.
+# The number of batches that wait for a lock.
 WAITING = ("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' "
            "AND query LIKE 'CALL kube_reports_internal.api_forward%'")
 
 
 @contextlib.contextmanager
 def held_up(database, sender):
-    """Batches of this sender wait meanwhile."""
+    """Makes the batches of this sender wait while the block runs."""
     connection = psycopg2.connect(database.connection())
     try:
         connection.cursor().execute("SELECT FROM kube_reports_internal.sender_credential WHERE name = %s FOR UPDATE",
@@ -97,7 +97,7 @@ def held_up(database, sender):
 
 
 def failure(call, *arguments, **more):
-    """Code and message of a call that fails."""
+    """Returns the code and the message of the error that the call raises."""
     with pytest.raises(grpc.RpcError) as caught:
         call(*arguments, **more)
     return caught.value.code().name, caught.value.details()
@@ -130,7 +130,7 @@ def test_batches(receiver):
 
 
 def test_views_of_remediations(receiver):
-    """What a message says of a remediation is in the view, as with JSON"""
+    """The view shows all fields of a Remediation message, as with JSON"""
     cluster, token = receiver.add()
     payload = FORWARD.RemediationObject(kind="MachineConfig", name="75-a")
     receiver.sender(token).batch(batch([result("a", "FAIL"), result("b", "FAIL")], remediations=[
@@ -151,7 +151,7 @@ def kept(name, index=1, **more):
 
 
 def test_metadata_of_evidence(receiver):
-    """Files that the sender keeps: in the view, once; each batch whole or not at all; repeats change nothing"""
+    """Files that a sender keeps are in the view once; a batch is stored whole or not; a repeat changes nothing"""
     cluster, token = receiver.add(cluster_name="keeper")
     sender = receiver.sender(token)
 
@@ -168,7 +168,7 @@ def test_metadata_of_evidence(receiver):
     assert rows() == stored
     assert receiver.database.psql("SELECT extra_metadata->>'region' FROM kube_reports.cluster "
                                   f"WHERE uid = '{cluster}'") == "eu"
-    # Each wrong field has its path; nothing of the batch is stored, and what came before stays.
+    # The error names the wrong field; nothing of the batch is stored; the batch before it stays.
     for wrong, path in ((kept("../x"), "files[1].name"), (kept("x", scan="a/b"), "files[1].scan"),
                         (kept("x", sha256="X"), "files[1].sha256"), (kept("x", bytes=0), "files[1].bytes"),
                         (kept("x", index=4294967295), "files[1].index"), (kept("x", uri="none"), "files[1].uri"),
@@ -183,13 +183,13 @@ def test_metadata_of_evidence(receiver):
     other = FORWARD.EvidenceBatch(files=[kept("c")], extra_metadata={"clusterName": "other"})
     assert failure(list, sender.evidence(iter([other])))[0] == "PERMISSION_DENIED"
     assert failure(list, receiver.sender("wrong").evidence(iter([first])))[0] == "UNAUTHENTICATED"
-    # The first batch, which came again, has put its own size back.
+    # The repeated first batch has brought back its own size.
     assert rows() == stored.replace("|8|", "|7|")
-    # Another cluster's sender writes its own.
+    # A sender of another cluster changes only files of its own cluster.
     another, its_token = receiver.add()
     assert list(receiver.sender(its_token).evidence(iter([first.__class__(files=[kept("a")])])))[0].changed == 1
     assert rows() == stored.replace("|8|", "|7|")
-    # Rotation, as for files that are stored here.
+    # The oldest runs are removed, as with files that the database stores.
     runs = [FORWARD.EvidenceBatch(files=[kept("a", index)]) for index in range(2, 6)]
     assert [one.removed for one in sender.evidence(iter(runs))] == [0, 0, 2, 1]
     assert receiver.database.psql("SELECT string_agg(index::text, ',' ORDER BY index) FROM kube_reports.evidence "
@@ -199,7 +199,7 @@ def test_metadata_of_evidence(receiver):
 
 
 def test_stream_of_many(receiver):
-    """1,000 results in a stream, all acknowledged in order, none lost, none twice"""
+    """1,000 results in a stream: all are acknowledged in order, none is lost or stored twice"""
     cluster, token = receiver.add()
     sent = [batch([result(f"rule-{n:04}", random.choice(("PASS", "FAIL"))) for n in range(at, at + 100)],
                   at // 100 + 1, at == 900, "many") for at in range(0, 1000, 100)]
@@ -218,7 +218,7 @@ def test_order_and_repetition(receiver):
     assert failure(sender.batch, second) == ("FAILED_PRECONDITION", "batch 1 is expected, not 2")
     assert receiver.results(cluster) == ""
     given = sender.batch(first)
-    # The order of a map on the wire means nothing.
+    # A repeat may have the entries of a map in another order.
     again = FORWARD.Batch()
     again.CopyFrom(first)
     again.results[0].extra.clear()
@@ -227,7 +227,7 @@ def test_order_and_repetition(receiver):
     assert sender.batch(again) == given
     assert code_of(sender.batch, batch([result("z")], 1, False, "run")) == "ALREADY_EXISTS"
     assert sender.batch(second).changed == 1
-    # A repeat of an earlier one has the number that was sent.
+    # The answer to a repeat has the sequence of the repeated batch.
     repeated = sender.batch(first)
     assert (repeated.sequence, repeated.changed) == (1, 0)
     assert failure(sender.batch, batch([], 3, True, "run"))[1] == 'assessment "run" is finished'
@@ -235,7 +235,7 @@ def test_order_and_repetition(receiver):
 
 
 def test_an_error_ends_a_stream(receiver):
-    """The batches before it stay, those behind it are not stored"""
+    """Batches before the wrong one stay, batches after it are not stored"""
     cluster, token = receiver.add()
     calls = receiver.sender(token).batches(iter([
         batch([result("a")], 1, False, "run"), batch([result("b", "BAD")], 2, False, "run"),
@@ -264,7 +264,7 @@ def test_single_results(receiver):
 
 
 def test_repeated_single_results(receiver):
-    """A repeat changes nothing; a late one of an earlier assessment does not replace that of a later one"""
+    """A repeat changes nothing; a late result of an earlier assessment does not replace that of a later assessment"""
     cluster, token = receiver.add()
     sender = receiver.sender(token)
     changes = "SELECT count(*) FROM kube_reports_internal.change"
@@ -276,7 +276,7 @@ def test_repeated_single_results(receiver):
     before = receiver.database.psql(changes)
     send("one", "FAIL")
     assert receiver.database.psql(changes) == before
-    # Assessments are told apart to the second.
+    # Assessments are ordered by seconds, so set the first one back.
     receiver.database.psql("UPDATE kube_reports_internal.forward_assessment SET received_at = received_at - "
                            "interval '1 hour' WHERE assessment = 'one'", user="postgres")
     send("two", "PASS")
@@ -319,10 +319,10 @@ def test_broken_messages(receiver):
     sender = receiver.sender(token)
     good = batch([result("a")]).SerializeToString()
     assert failure(sender.batch, good[:-3])[0] == "INVALID_ARGUMENT"
-    # A text that is no UTF-8.
+    # A text that is not UTF-8.
     assert failure(sender.batch, good.replace(b"what a wants", b"what \xff wants")) == \
         ("INVALID_ARGUMENT", "results[0].description must be UTF-8 without NUL")
-    # Two bytes of each of these become a large struct.
+    # Every two bytes of this message would become a large struct.
     assert failure(sender.batch, b"\x32\x00" * 1_500_000) == ("RESOURCE_EXHAUSTED", "the message has too many parts")
     assert failure(sender.batch, batch([result(f"r{n}") for n in range(5001)]))[0] == "RESOURCE_EXHAUSTED"
     assert failure(sender.batch, b"\x0a" * (5 << 20))[0] == "RESOURCE_EXHAUSTED"
@@ -333,7 +333,7 @@ def test_broken_messages(receiver):
             spoiled[generator.randrange(len(spoiled))] = generator.randrange(256)
         assert code_of(sender.batch, bytes(spoiled)) in ("OK", "INVALID_ARGUMENT", "FAILED_PRECONDITION",
                                                          "ALREADY_EXISTS", "RESOURCE_EXHAUSTED")
-    # Fields that are not known yet are ignored.
+    # Unknown fields are ignored.
     assert sender.batch(batch([result("a")]).SerializeToString() + b"\xf8\x07\x01").accepted == 1
     assert receiver.port.metric("kube_reports_grpc_held_bytes") == 0
 
@@ -342,7 +342,7 @@ def test_methods(receiver):
     _, token = receiver.add()
     sender = receiver.sender(token)
     assert failure(sender.raw, "/x.Y/Z", b"")[0] == "UNIMPLEMENTED"
-    # Two messages, where one is meant.
+    # A call without a message.
     call = sender.channel.stream_unary(SERVICE + "StoreBatch", FORWARD.Batch.SerializeToString,
                                        FORWARD.Stored.FromString)
     assert failure(call, iter([]), metadata=sender.metadata)[0] == "INVALID_ARGUMENT"
@@ -367,10 +367,10 @@ def test_certificates(receiver):
     cluster, _ = receiver.add("cert", certificate="east-sender")
     assert receiver.sender(certificate=f"{pki}/senders/east").batch(batch([result("a")])).accepted == 1
     assert receiver.results(cluster) == "a pass"
-    # Of no sender; of another CA.
+    # A certificate of no sender, and two of another CA.
     for certificate in (f"{pki}/senders/west", f"{pki}/false-east", f"{pki}/admin"):
         assert code_of(receiver.sender(certificate=certificate).batch, batch([result("z")])) == "UNAUTHENTICATED"
-    # A token counts before a certificate.
+    # If a call has both, the token decides.
     other, token = receiver.add()
     assert receiver.sender(token, f"{pki}/senders/east").batch(batch([result("b")])).accepted == 1
     assert (receiver.results(cluster), receiver.results(other)) == ("a pass", "b pass")
@@ -387,7 +387,7 @@ def test_tokens(receiver):
     last = receiver.database.psql("SELECT kube_reports.rotate_sender('token', overlap => '0')")
     assert [code_of(receiver.sender(each).batch, batch([result("a")])) for each in (token, fresh, last)] == \
         ["UNAUTHENTICATED", "UNAUTHENTICATED", "OK"]
-    # A stream that is open ends at its next message.
+    # An open stream of a removed sender ends at its next message.
     messages = queue.Queue()
     calls = receiver.sender(last).batches(iter(messages.get, None))
     messages.put(batch([result("b")], 1, False, "run"))
@@ -402,13 +402,13 @@ def test_tokens(receiver):
 # ---------- time, outages ----------
 
 def test_deadline(receiver):
-    """A batch whose deadline has passed is stored whole or not at all; here another transaction holds it up"""
+    """A batch that a lock delays beyond its deadline is not stored; sent again, it is stored"""
     cluster, token = receiver.add("deadline")
     sender = receiver.sender(token)
     message = batch([result("a")])
     with held_up(receiver.database, "deadline"):
         assert code_of(sender.batch, message, timeout=1) == "DEADLINE_EXCEEDED"
-        # The receiver has let go of it, too.
+        # The receiver has ended the call and its statement, too.
         until(lambda: receiver.port.metric("kube_reports_grpc_calls") == 0, 20, "the end of the call")
         until(lambda: receiver.database.psql(WAITING, user="postgres") == "0", 20, "the end of the statement")
     assert receiver.results(cluster) == ""
@@ -417,7 +417,7 @@ def test_deadline(receiver):
 
 
 def test_cut_stream(receiver):
-    """A client that leaves in the middle of a message stores nothing of it"""
+    """A client cancels a stream: its stored batches stay, and the next call continues after them"""
     cluster, token = receiver.add()
     messages = queue.Queue()
     calls = receiver.sender(token).batches(iter(messages.get, None))
@@ -432,7 +432,7 @@ def test_cut_stream(receiver):
 
 
 def send_until_stored(receiver, port, token, batches):
-    """As a sender does it: what has no answer is sent again, also over a new connection."""
+    """Sends batches as a sender does: a batch without an answer is sent again, over a new connection."""
     left = list(batches)
     while left:
         sender = Sender(port, token)
@@ -446,7 +446,7 @@ def send_until_stored(receiver, port, token, batches):
 
 
 def test_kill(receiver):
-    """kill -9 of the receiver in the middle of streams: nothing is lost, nothing is there twice"""
+    """kill -9 of the receiver in the middle of streams: no result is lost or stored twice"""
     cluster, token = receiver.add()
     port = GrpcPort(receiver.own).wait_ready()
     sent = [batch([result(f"rule-{n:04}") for n in range(at, at + 50)], at // 50 + 1, at == 950, "run")
@@ -518,7 +518,7 @@ def test_shutdown(receiver):
 
 
 def test_health(receiver):
-    """Without credentials; also of single services"""
+    """The health check needs no credentials; it can ask about a single service"""
     sender = receiver.sender()
     check = "/grpc.health.v1.Health/Check"
     assert sender.raw(check, b"") == b"\x08\x01"
@@ -532,7 +532,7 @@ def test_health(receiver):
 # ---------- the page ----------
 
 def test_metrics_of_alerts(receiver):
-    """Each metric that an alert of the chart names is there; docs/forwarding.md describes each, and none else."""
+    """Every metric in an alert of the chart exists; docs/forwarding.md describes every metric and no other."""
     metric_names.check("grpc", "forwarding.md", "kube_reports_grpc", receiver.port.fetch("/metrics")[1])
 
 
@@ -542,7 +542,7 @@ def test_version(receiver):
 
 
 def test_page(receiver, tmp_path):
-    """Runs what docs/forwarding.md says about gRPC, from the grant to a sender in Python."""
+    """Runs the section of docs/forwarding.md on gRPC, from the grant to a sender in Python."""
     page = (TOP / "docs" / "forwarding.md").read_text(encoding="utf-8").partition("## gRPC")[2]
     (start, send), (script,) = ([text for kind, text in re.findall(r"^```(\w*)\n(.*?)^```$", page, flags=re.M | re.S)
                                  if kind == wanted and "helm " not in text] for wanted in ("", "python"))

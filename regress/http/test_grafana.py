@@ -1,6 +1,6 @@
 """
-The Grafana dashboards of the chart: their structure, and every query of them as Grafana would send it, as readers of
-little and of all.
+The Grafana dashboards of the chart: their structure, and each of their queries as Grafana sends it.  Each query runs
+as a role that reads everything, and as a role that reads little.
 """
 
 import datetime
@@ -18,9 +18,9 @@ FILES = sorted((TOP / "helm" / "kube-reports" / "dashboards").glob("*.json"))
 BOARDS = {file.stem: json.loads(file.read_text()) for file in FILES}
 SOURCE = {"type": "grafana-postgresql-datasource", "uid": "${datasource}"}
 READERS = ("kube_reports_reader", "analyst")
-# Not text: what it may be is in its options.
+# Variables that are numbers, not texts, and their values in these tests.
 NUMBERS = {"score": "4.0"}
-# What somebody could type into the address of a dashboard.
+# Values that somebody could type into the address of a dashboard.
 HOSTILE = ("x') OR true --", "'", "''", "\\", "\\' OR true --", "'; DELETE FROM kube_reports.object; --", "${cluster}",
            "$1", "%", "a\"b", "x'::text) OR ('1' = '1", "\n--", "é\u202e")
 
@@ -30,7 +30,7 @@ every_board = pytest.mark.parametrize("board", BOARDS.values(), ids=BOARDS)
 # ---- what Grafana does with a query ----
 
 def interpolated(sql, values):
-    """Variables, as Grafana's sqlstring format writes them: quotes doubled, elements of several between commas."""
+    """Replaces variables as Grafana's format sqlstring does: quotes are doubled, commas separate several values."""
     def text(found):
         value = values[found[1]]
         return ",".join("'" + one.replace("'", "''") + "'" for one in (value if isinstance(value, list) else [value]))
@@ -38,7 +38,7 @@ def interpolated(sql, values):
 
 
 def expanded(sql, begin, end):
-    """The macros of Grafana's PostgreSQL data source."""
+    """Replaces the macros of Grafana's PostgreSQL data source."""
     sql = sql.replace("$__timeFrom()", f"'{begin}'").replace("$__timeTo()", f"'{end}'")
     sql = re.sub(r"\$__timeFilter\((\w+)\)", rf"\1 BETWEEN '{begin}' AND '{end}'", sql)
     return re.sub(r"\$__timeGroupAlias\((\w+), '1d'\)", r'floor(extract(epoch from \1)/86400)*86400 AS "time"', sql)
@@ -49,7 +49,7 @@ def queries(board):
 
 
 class Reader:
-    """A role that asks what dashboards ask."""
+    """A role that sends the queries of dashboards."""
 
     def __init__(self, database, role):
         self.database, self.role = database, role
@@ -58,7 +58,7 @@ class Reader:
                        for at in (now - datetime.timedelta(30), now + datetime.timedelta(minutes=1))]
 
     def ask(self, *statements):
-        """The rows of each statement."""
+        """Returns the rows of each statement."""
         lines = self.database.psql("BEGIN READ ONLY;\n"
                                    + "".join(f"SELECT coalesce(jsonb_agg(q), '[]') FROM ({sql}\n) q;\n"
                                              for sql in statements) + "COMMIT;",
@@ -68,7 +68,8 @@ class Reader:
 
     def values(self, board, **chosen):
         """
-        Each variable's values, chosen or with all of its options, in their order: later ones ask by earlier ones.
+        Returns the values of each variable: the chosen ones, or all of its options.  The query of a variable uses the
+        values of the variables before it.
         """
         values = {}
         for variable in board["templating"]["list"]:
@@ -88,7 +89,7 @@ class Reader:
 
 @pytest.fixture(scope="module")
 def readers(fleet_store):
-    """By role: one that sees all, one that sees a cluster and a namespace of another."""
+    """Readers by role: one reads everything, one reads a cluster and one namespace of another cluster."""
     database = fleet_store[0]
     clusters = {name: uid for uid, name in fleet.CLUSTERS.items()}
     database.psql("CREATE ROLE analyst LOGIN", user="postgres")
@@ -110,7 +111,7 @@ def test_there_are_four():
 @every_board
 def test_structure(board):
     """
-    What an export of Grafana has: no id of one server's, panels that do not overlap, a data source that is chosen,
+    A dashboard is like an export of Grafana: no id of a server, panels that do not overlap, a data source to choose,
     units
     """
     assert board["schemaVersion"] >= 39 and "id" not in board and board["panels"]
@@ -135,7 +136,7 @@ def test_structure(board):
 
 @every_board
 def test_titles_in_plain_words(board):
-    """Titles are words, not names of SQL; what passes now is fixed, it did not "come to pass" """
+    """Titles are words, not names of SQL; a result that passes now is "fixed", it did not "come to pass\""""
     for panel in board["panels"]:
         assert re.fullmatch(r"[A-Z][a-z]+( [a-z]+)*", panel["title"]), panel["title"]
         told = " ".join((panel["title"], panel["description"], json.dumps(panel["fieldConfig"]["overrides"])))
@@ -147,7 +148,7 @@ def test_titles_in_plain_words(board):
 
 @every_board
 def test_variables(board):
-    """Each is defined before it is used, used, and quoted wherever it is used"""
+    """Each variable is defined before its first use, is used, and is quoted in each query"""
     variables = board["templating"]["list"]
     assert (variables[0]["name"], variables[0]["type"], variables[0]["query"]) == ("datasource",
         "datasource", SOURCE["type"])
@@ -171,7 +172,7 @@ def test_variables(board):
     assert used == known
 
 
-# What docs/analytics.md and docs/api.md offer to readers; the queries run as readers below.
+# Objects that docs/analytics.md and docs/api.md offer to readers; the tests below run the queries as readers.
 READABLE = {"compliance_score", "framework_score", "fleet_freshness", "fleet_matrix", "score_change", "status_counts",
             "new_failures", "transitions", "result_event",
             "failing_by_policy_namespace", "open_failures", "exceptions", "result_count", "reports_with_score", "top",
@@ -185,7 +186,7 @@ READABLE = {"compliance_score", "framework_score", "fleet_freshness", "fleet_mat
 @pytest.mark.parametrize("role", READERS)
 @every_board
 def test_panels_answer(readers, board, role):
-    """Each panel has rows with a value, in the form that it shows"""
+    """Each panel gets rows with a value, in the format and with the columns that it needs"""
     reader = readers[role]
     for (panel, target), rows in zip(queries(board), reader.answers(board, reader.values(board))):
         title = panel["title"]
@@ -214,7 +215,7 @@ def test_panels_answer(readers, board, role):
 
 
 def only(rows):
-    """The value of a panel that shows one."""
+    """Returns the value of a panel that shows one value."""
     (value,) = rows[0].values()
     return value
 
@@ -235,13 +236,13 @@ def added(rows, key, value):
 
 
 def of_cluster(name):
-    """The filter for a namespace as panels call it."""
+    """Returns the filter for a namespace that panels write as cluster/namespace."""
     cluster, namespace = name.split("/", 1)
     return {"cluster": cluster, "namespace": "" if namespace == "(cluster scope)" else namespace}
 
 
-# What each panel shows that the page shows, too: (board, panel): numbers of the panel's rows, and those of the page;
-# page(filter) asks for it.
+# Numbers that a panel and the page both show.  For (board, panel): a function that returns the numbers from the rows
+# of the panel and those from the page; page(filter) returns the data of the page.
 PAGE = {
     ("compliance", "Weighted score"): lambda rows, page: (rounded(only(rows)), page()["trend"][-1]["weighted_score"]),
     ("compliance", "Checks without a verdict"): lambda rows, page: (only(rows), page()["trend"][-1]["excluded"]),
@@ -294,7 +295,7 @@ PAGE = {
         [(row["policy"], row["score"], row["failing"], row["places"], row["fixed_version"])
          for row in page()["top_vulnerabilities"]]),
 }
-# What the page does not show: changes, controls, single results, scores of reports.
+# Panels whose numbers are not on the page: changes, controls, single results, scores of reports.
 NOT_ON_PAGE = {
     "compliance": ["Failing controls", "Mean time to fix", "Score by category", "Score by category now", "Controls",
                    "Time to fix", "Remediations"],
@@ -307,7 +308,7 @@ NOT_ON_PAGE = {
 @pytest.mark.parametrize("role", READERS)
 @pytest.mark.parametrize("name", BOARDS)
 def test_panels_agree_with_the_page(readers, name, role):
-    """Numbers that both show are the same, and no panel is forgotten"""
+    """Numbers that a panel and the page both show are equal; PAGE and NOT_ON_PAGE together have all panels"""
     board, reader, pages = BOARDS[name], readers[role], {}
 
     def page(**filter_):
@@ -329,7 +330,7 @@ def test_panels_agree_with_the_page(readers, name, role):
 
 @pytest.fixture(scope="module")
 def scanned():
-    """40 namespaces, in each of which a scanner has found 300 vulnerabilities, and Kyverno something else."""
+    """40 namespaces; in each, a scanner has found 300 vulnerabilities, and Kyverno has one failing result."""
     own = Stack()
     try:
         database = own.begin().database
@@ -347,7 +348,7 @@ def scanned():
             WHERE c.uid = '{own.cluster}' AND t.plural = 'policyreports' AND t."group" = 'wgpolicyk8s.io'""")
         database.derive()
         database.psql("SELECT kube_reports_internal.fold_rollups(1000000)")
-        # As upkeep would.
+        # Upkeep would do this.
         until(lambda: database.psql("SELECT kube_reports_internal.analyze_step()") == "f")
         yield Reader(database, "kube_reports_reader")
     finally:
@@ -355,13 +356,13 @@ def scanned():
 
 
 def compared(plan):
-    """How many pairs of rows a plan's joins compared in vain."""
+    """Returns how many pairs of rows the joins of a plan compared without a match."""
     return (plan.get("Rows Removed by Join Filter", 0) * plan["Actual Loops"]
             + sum(compared(part) for part in plan.get("Plans", [])))
 
 
 def test_panels_do_not_compare_all_with_all(scanned):
-    """What a panel compares does not grow with the number of vulnerabilities times that of namespaces"""
+    """The number of comparisons in a panel does not grow with vulnerabilities times namespaces"""
     board = BOARDS["vulnerabilities"]
     values = scanned.values(board)
     for panel, target in queries(board):
@@ -371,7 +372,7 @@ def test_panels_do_not_compare_all_with_all(scanned):
 
 
 def test_top_with_many_names(scanned):
-    """Grafana names every namespace for "All": each result is looked up among the names, not compared with each"""
+    """For "All", Grafana sends every name; top() looks each result up among the names, and compares it with few"""
     names = "SELECT jsonb_agg('no-' || n) || '[\"ns-7\"]' FROM generate_series(1, 100000) n"
     for dimension, failing in (("image", 300), ("cluster", 301)):
         assert scanned.database.psql(f"""
@@ -395,7 +396,7 @@ def labelled(readers):
 
 
 def test_label_chooses_clusters(labelled):
-    """Options of the variable are labels of visible clusters; a choice of some leaves their clusters to choose from"""
+    """The variable label offers labels of visible clusters; chosen labels limit the clusters to choose from"""
     query = {one["name"]: one["query"] for one in BOARDS["compliance"]["templating"]["list"]}
     for board in BOARDS.values():
         assert {"label": query["label"], "cluster": query["cluster"]}.items() <= {
@@ -418,7 +419,7 @@ def test_label_chooses_clusters(labelled):
 
 
 def test_panels_of_a_label_agree_with_the_page(labelled):
-    """With a label chosen, numbers are those of the page with that selector, and others than without"""
+    """With a chosen label, numbers are those of the page with that selector, and some differ from those without it"""
     name = "compliance"
     board, reader = BOARDS[name], labelled["kube_reports_reader"]
 
@@ -441,7 +442,7 @@ def test_panels_of_a_label_agree_with_the_page(labelled):
 
 @every_board
 def test_filters_matter(readers, board):
-    """A choice of one cluster answers nothing of the others, and one that is not there something else than all"""
+    """With one chosen cluster, no panel shows another one; with an unknown cluster, panels differ from those for all"""
     reader = readers["kube_reports_reader"]
     values = reader.values(board)
     chosen = ({}, {"cluster": [uid for uid, name in fleet.CLUSTERS.items() if name == "staging"]},
@@ -454,7 +455,7 @@ def test_filters_matter(readers, board):
 
 @every_board
 def test_period_matters(readers, board):
-    """Panels that name the period answer otherwise for another one"""
+    """A panel whose query uses the period has another answer for another period"""
     reader = readers["kube_reports_reader"]
     values = reader.values(board)
     now = datetime.datetime.now(datetime.timezone.utc)
@@ -468,8 +469,8 @@ def test_period_matters(readers, board):
 
 def test_what_is_deleted_is_not_fixed(readers):
     """
-    A failing report is deleted: no panel counts its failures as fixed, they are gone. What another report reports as
-    passed is fixed. Nothing of this stays: other tests read the same store.
+    A failing report is deleted: panels count its failures as gone, not as fixed. The results of another report pass:
+    panels count them as fixed. The transaction is rolled back, because other tests read the same store.
     """
     reader = readers["kube_reports_reader"]
     titles, asked = ("Mean time to fix", "Time to fix", "Fixed", "Changes by day"), {}
@@ -521,7 +522,7 @@ def test_what_is_deleted_is_not_fixed(readers):
 
 
 def test_vulnerabilities_of_any_scanner(readers):
-    """The trend has the results of scanners that name no category, or another one than Trivy; nothing of this stays"""
+    """The trend has results of scanners that name no category, or another one than Trivy; the test rolls back"""
     reader = readers["kube_reports_reader"]
     board = BOARDS["vulnerabilities"]
     now, trend = ({panel["title"]: expanded(interpolated(target["rawSql"], reader.values(board)), *reader.period)
@@ -553,7 +554,7 @@ def test_vulnerabilities_of_any_scanner(readers):
 
 @every_board
 def test_hostile_values(readers, board):
-    """Whatever a variable is set to is a name that nothing has, and nothing else"""
+    """A hostile value of a variable is a name that nothing has, and never becomes SQL"""
     reader = readers["analyst"]
     names = [variable["name"] for variable in board["templating"]["list"] if variable["name"] != "datasource"]
 
@@ -562,7 +563,7 @@ def test_hostile_values(readers, board):
                 for name in names}
     nothing = reader.answers(board, every("no-such-name"))
     assert any(nothing) or board["uid"] == "kube-reports-vulnerabilities"
-    # All but one variable can have several values.
+    # All text variables but cve can have several values.
     for values in [[value] for value in HOSTILE] if "cve" in names else [HOSTILE]:
         assert reader.answers(board, every(*values)) == nothing, values
     if "score" in names:

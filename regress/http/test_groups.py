@@ -1,6 +1,6 @@
 """
-The API groups of the Compliance Operator and the Trivy Operator, served whole: registered by one command, used as the
-operators use them, their results typed.
+All types of the API groups of the Compliance Operator and the Trivy Operator: one command registers a group, requests
+are those of the operators, results are typed.
 """
 
 import collections
@@ -52,7 +52,7 @@ class Operators:
         return done
 
     def table(self, *words, **more):
-        """{type: (versions, results, change)}"""
+        """Registers types; returns what the command prints, as {type: (versions, results, change)}"""
         lines = [line.split(maxsplit=3) for line in self.register(*words, **more).out.splitlines()]
         assert lines[0] == ["TYPE", "VERSIONS", "RESULTS", "CHANGE"]
         return {line[0]: tuple(line[1:]) for line in lines[1:]}
@@ -64,7 +64,7 @@ class Operators:
         return self.stack.database.psql(query, **more)
 
     def results(self, group_kind, columns):
-        """Rows of typed_result of one type, as lists."""
+        """Returns rows of typed_result of one type, as lists."""
         lines = self.psql(f"SELECT json_build_array({columns}) FROM kube_reports.typed_result WHERE "
                           f"report_resource || '.' || report_group = '{group_kind}'")
         return sorted((json.loads(line) for line in lines.splitlines()), key=json.dumps)
@@ -79,7 +79,7 @@ def operators(module_stack, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def served(operators):
-    """Both groups registered, as their pages say."""
+    """Both groups are registered, as docs/groups.md says."""
     operators.register("compliance", f"--from={operators.directory}/compliance")
     operators.register("trivy", f"--from={operators.directory}/trivy.yaml")
 
@@ -93,7 +93,7 @@ def served(operators):
 # --- the command ---
 
 def test_register_from_yaml(operators):
-    """New, then unchanged, then changed; what is no CRD is passed over; all or none"""
+    """A type is new, then unchanged, then changed; documents that are no CRDs are skipped"""
     first = operators.table("compliance", f"--from={operators.directory}/compliance")
     assert len(first) == 12
     assert first[f"compliancecheckresults.{COMPLIANCE}"] == (VERSION, "current", "new")
@@ -107,7 +107,7 @@ def test_register_from_yaml(operators):
     trivy = operators.table("trivy", f"--from={operators.directory}/trivy.yaml")
     assert len(trivy) == 12
     assert {results for kind, (_, results, _) in trivy.items() if "sbom" not in kind} == {"current"}
-    # As kube-apiserver gives it: with a status, defaults, and what kubectl apply left.
+    # As kube-apiserver returns it: with a default, a status, and metadata that the server writes.
     (definition,) = [one for one in compliance_crds() if one["spec"]["names"]["kind"] == "Variable"]
     definition["metadata"] |= {"uid": "u", "resourceVersion": "17", "managedFields": [{"manager": "olm"}]}
     definition["spec"]["conversion"] = {"strategy": "None"}
@@ -127,7 +127,7 @@ def test_register_from_yaml(operators):
 
 @checks_of_c
 def test_register_refusals(operators, tmp_path):
-    """What is wrong is said, and nothing is registered"""
+    """Wrong CRDs, sources and commands are refused with the reason, and nothing is registered"""
     (good, *_) = trivy_crds()
     good = json.loads(json.dumps(good).replace(TRIVY, "refused.example.com"))
     wrong = json.loads(json.dumps(good).replace("vulnerabilityreport", "otherreport"))
@@ -151,7 +151,7 @@ def test_register_refusals(operators, tmp_path):
 
 
 def test_register_with_api_services(served, apiserver, tmp_path):
-    """CRDs that the cluster has are registered, and their group leads here; again nothing changes"""
+    """CRDs of the cluster are registered, and the APIService of their group leads here; a repeat changes nothing"""
     cluster = Cluster(served.stack, apiserver)
     try:
         cluster.ready()
@@ -167,7 +167,7 @@ def test_register_with_api_services(served, apiserver, tmp_path):
         writes = len(cluster.writes())
         assert "leads to kube-reports/kube-reports already" in served.register(*words).err
         assert len(cluster.writes()) == writes
-        # The same by the words of the pages, which name no cluster: its uid is that of kube-system.
+        # The commands of the pages name no cluster: the cluster's uid is that of kube-system.
         apiserver.delete_namespace("kube-system")
         apiserver.create_namespace("kube-system", uid=served.stack.cluster)
         (tmp_path / "ca.crt").symlink_to(cluster.ca)
@@ -179,7 +179,7 @@ def test_register_with_api_services(served, apiserver, tmp_path):
             (command,) = (text for _, text in blocks_of(page) if contains in text)
             told = run(["bash", "-c", command], cwd=tmp_path, env=environment).err
             assert "leads to kube-reports/kube-reports already" in told, told
-        # A CRD of the group that is not registered would be lost: register it with the whole group.
+        # A CRD of the group that is not registered would not be served any more: register it with the whole group.
         (extra,) = [one for one in trivy_crds() if one["spec"]["names"]["kind"] == "SbomReport"]
         apiserver.put(CRDS, json.loads(json.dumps(extra).replace("sbomreport", "newreport").replace("SbomR", "NewR")))
         assert "newreports.aquasecurity.github.io, which is not registered" in served.register(
@@ -199,7 +199,7 @@ def test_register_with_api_services(served, apiserver, tmp_path):
 
 
 def test_the_page(served, tmp_path):
-    """Every command of docs/groups.md but those that need a cluster, which test_register_with_api_services runs"""
+    """Runs the commands of docs/groups.md; test_register_with_api_services runs those that need a cluster"""
     page = (TOP / "docs" / "groups.md").read_text()
     blocks = blocks_of("docs/groups.md")
     commands = [line for language, block in blocks if not language for line in block.splitlines()]
@@ -224,7 +224,7 @@ def test_the_page(served, tmp_path):
     assert out.count(" new\n") == 2 and " changed\n" not in out
     for kind in ("workloadconfigurationscans", "vulnerabilitymanifests"):
         assert re.search(rf"^{kind}\.spdx\.softwarecomposition\.kubescape\.io +v1beta1 +current +new$", out, re.M), out
-    # Its table names the kinds that have results.
+    # The table of the page names the kinds that have results.
     rows = [line for line in page.splitlines() if line.startswith("| ") and "Report" in line or "Compliance Op" in line]
     for kind in served.psql(f"SELECT kind FROM kube_reports.resource_type WHERE results = 'current' AND \"group\" IN "
                             f"('{COMPLIANCE}', '{TRIVY}')").splitlines():
@@ -236,7 +236,7 @@ def test_the_page(served, tmp_path):
 @pytest.mark.parametrize("definition", [*compliance_crds(), *trivy_crds()],
                          ids=lambda definition: definition["spec"]["names"]["kind"])
 def test_every_kind(served, definition):
-    """Created, read, listed, watched, updated, patched, printed and deleted, with its names, its scope, its status"""
+    """Each request of a client works with objects of each kind; names, scope and status are those of the CRD"""
     spec = definition["spec"]
     group, names = spec["group"], spec["names"]
     resource = f"{group}/{VERSION}/{names['plural']}"
@@ -269,7 +269,7 @@ def test_every_kind(served, definition):
 
 
 def minimal(definition, name):
-    """The smallest object that the schema of a type allows."""
+    """Returns the smallest object that the schema of a type allows."""
     schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
 
     def value(schema):
@@ -285,7 +285,7 @@ def minimal(definition, name):
 
 
 def test_defaults(served):
-    """The schema's defaults, in objects of all depths; unknown fields are pruned, where the schema closes them"""
+    """Defaults of the schema are set at every depth; an unknown field is pruned"""
     api = served.api()
     made = api.create(f"{COMPLIANCE}/{VERSION}/scansettings", {
         "apiVersion": f"{COMPLIANCE}/{VERSION}", "kind": "ScanSetting", "metadata": {"name": "s"}, "roles": ["worker"],
@@ -302,7 +302,7 @@ def test_defaults(served):
 
 
 def test_remediations(served):
-    """Embedded objects whole, with what they need to be one; status apart, with its default"""
+    """An embedded object is stored whole and needs a kind; the status is written apart, and has its default"""
     api = served.api()
     document = remediation("embedded")
     made = api.create(REMEDIATIONS, document, NS)
@@ -326,7 +326,7 @@ def test_remediations(served):
 
 
 def test_scans(served):
-    """The finalizer holds a scan until it is taken off; its phases are in its status"""
+    """A deleted scan stays until its finalizer is removed; its status has its phase"""
     api = served.api()
     made = api.create(SCANS, {
         "apiVersion": f"{COMPLIANCE}/{VERSION}", "kind": "ComplianceScan",
@@ -350,13 +350,13 @@ def test_scans(served):
 # --- their results ---
 
 def test_compliance_results(served):
-    """What the aggregator writes in a run, and what becomes of it: results, their changes, what is stale"""
+    """The objects that the aggregator writes in two runs give results, remediations and changes of results"""
     api = served.api()
     checks = {"audit": "FAIL", "kubelet": "PASS", "by-hand": "MANUAL", "mixed": "INCONSISTENT", "told": "INFO",
               "broken": "ERROR", "elsewhere": "NOT-APPLICABLE"}
     for name, status in checks.items():
         document = check_result(name, status, {"audit": "high", "told": "info"}.get(name, "medium"))
-        # The aggregator asks for each before it writes.
+        # The aggregator reads each object before it writes it.
         assert api.get(path_of(CHECKS, NS, document["metadata"]["name"])).code == 404
         api.create(CHECKS, document, NS)
     assert len(api.names(CHECKS, NS, labelSelector=f"{COMPLIANCE}/suite=cis,{COMPLIANCE}/check-status=FAIL,"
@@ -402,7 +402,7 @@ def test_compliance_results(served):
                        "kube_reports.remediations") == (
         "ocp4-cis-audit|Applied|f|MachineConfig|75-audit|cis|ocp4-cis")
 
-    # The next run: one is mended, one is stale.
+    # The next run: one check passes now, another one is deleted.
     fixed = api.get(path_of(CHECKS, NS, "ocp4-cis-audit")).json
     fixed["status"] = "PASS"
     assert api.put(path_of(CHECKS, NS, "ocp4-cis-audit"), fixed).code == 200
@@ -413,7 +413,7 @@ def test_compliance_results(served):
 
 
 def test_trivy_results(served):
-    """Each kind's results: keys, severities, scores, subjects"""
+    """The results of each kind have the right keys, severities, scores and subjects"""
     api = served.api()
 
     def create(kind, name, namespace=None, **report):
@@ -482,7 +482,7 @@ def test_trivy_results(served):
         ["k8s-nsa", "1.0", "medium", "pass", *about[0], "Non-root", *about[1]],
         ["k8s-nsa", "1.1", "low", "fail", *about[0], "KSV014 fails", *about[1]],
         ["k8s-nsa", "3.0", "critical", "warn", *about[0], "By hand", *about[1]]]
-    # The same controls with another status: history has no change.
+    # The same controls, now in a detail report: history has no change.
     assert served.psql("SELECT count(*) FROM kube_reports.result_event WHERE policy = 'k8s-nsa' AND old_status IS NOT "
                        "NULL") == "0"
     assert served.psql("SELECT * FROM kube_reports.verify()") == ""
@@ -503,7 +503,7 @@ def test_scanner_report_ttl(served):
 
 
 class Aggregator:
-    """The calls of the operator's aggregator at the end of a scan, one after the other; what fails is tried again."""
+    """Makes the calls of the operator's aggregator at the end of a scan, one by one; it repeats calls that failed."""
 
     def __init__(self, proxy):
         self.proxy = proxy
@@ -526,7 +526,7 @@ class Aggregator:
         return {item["metadata"]["name"] for item in answer.json["items"]}
 
     def store(self, resource, document):
-        """GET, then CREATE or UPDATE; returns what was there."""
+        """GET, then CREATE or UPDATE; returns the updated object, or None if it was created."""
         path = path_of(resource, NS, document["metadata"]["name"])
         found = self.ask("GET", path)
         if found.code == 404:
@@ -561,7 +561,7 @@ class Aggregator:
 
 
 def test_replay_of_the_aggregator(served):
-    """A whole scan, while the proxy restarts; again, and nothing has happened; and with rules that pass or are gone"""
+    """The aggregator stores a scan while the proxy restarts; a repeat changes nothing; the next scan has changes"""
     scan = ModerateScan()
     proxy = served.stack.first
     aggregator = Aggregator(proxy)
@@ -593,7 +593,7 @@ def test_replay_of_the_aggregator(served):
     assert counts("new_status", "result_event", source="Compliance Operator") == {
         "fail": "193", "pass": "32", "error": "4", "skip": "6"}
 
-    # The controller of remediations answers.
+    # The controller of remediations sets their status.
     for document in scan.remediations.values():
         stored = served.api().get(path_of(REMEDIATIONS, NS, document["metadata"]["name"])).json
         stored["status"] = {"applicationState": "NotApplied"}

@@ -1,4 +1,4 @@
-"""kube-reports-grpc and hostile clients: frames by hand over TLS, with and without a credential."""
+"""Hostile clients of kube-reports-grpc: they send single frames over TLS, with and without a credential."""
 
 import contextlib
 import os
@@ -50,7 +50,7 @@ class Hostile:
         self.socket.sendall(b"".join(frames))
 
     def head(self, stream, token=None, flags=END_HEADERS, path=SERVICE + "StoreBatches", more=()):
-        """The head of a call."""
+        """Returns the head of a call."""
         fields = [(":method", "POST"), (":scheme", "https"), (":path", path), (":authority", "x"),
                   ("content-type", "application/grpc"), ("te", "trailers"), *more]
         if token:
@@ -58,7 +58,7 @@ class Hostile:
         return frame(HEADERS, flags, stream, self.encoder.encode(fields))
 
     def read(self):
-        """One frame: kind, flags, stream, payload; None when the connection has ended."""
+        """Returns one frame (kind, flags, stream, payload), or None when the connection has ended."""
         while len(self.waiting) < 9 or len(self.waiting) < 9 + int.from_bytes(self.waiting[:3], "big"):
             try:
                 more = self.socket.recv(65536)
@@ -74,7 +74,7 @@ class Hostile:
         return kind, flags, stream, payload
 
     def ended(self):
-        """Reads until the connection ends, which it has to; the code of a GOAWAY, if there was one."""
+        """Reads until the connection ends; returns the code of a GOAWAY, if there was one."""
         code = None
         while (got := self.read()) is not None:
             if got[0] == GOAWAY:
@@ -82,7 +82,7 @@ class Hostile:
         return code
 
     def status(self, stream):
-        """The gRPC status of a call."""
+        """Returns the gRPC status of a call, or None when the connection has ended."""
         while (got := self.read()) is not None:
             if got[0] == HEADERS:
                 fields = dict(self.decoder.decode(got[3]))
@@ -95,7 +95,7 @@ class Hostile:
 
 
 def trusted(port, **more):
-    """A connection that has proved a credential: no time-out of strangers ends it."""
+    """Returns a connection that has proved a credential: no time-out of strangers ends it."""
     hostile = Hostile(port, **more)
     hostile.send(hostile.head(1, port.token), frame(DATA, END_STREAM, 1, message(b"\xff")))
     assert hostile.status(1) == 3
@@ -104,7 +104,7 @@ def trusted(port, **more):
 
 @pytest.fixture(scope="module")
 def port(module_stack):
-    """One with small limits."""
+    """A kube-reports-grpc with small limits."""
     certificates = f"{module_stack.pki}/senders"
     stack_command("certificates", certificates)
     if os.getuid() == 0:
@@ -112,7 +112,7 @@ def port(module_stack):
         for entry in [certificates, *(os.path.join(certificates, name) for name in os.listdir(certificates))]:
             os.chown(entry, owner.pw_uid, owner.pw_gid)
     module_stack.database.psql("SELECT kube_reports.grant_ingest('kube_reports_proxy')")
-    # More connections than it has descriptors for.
+    # Tests open more connections than this process has descriptors.
     made = GrpcPort(module_stack, ["--max-connections=64"], under=["prlimit", "--nofile=150"]).wait_ready()
     made.token = module_stack.database.psql(
         f"SELECT kube_reports.add_sender('{uuid.uuid4()}', 'honest')")
@@ -133,7 +133,7 @@ def honest(port):
 
 
 def send_all(hostile, frames):
-    """Sends until the server has had enough."""
+    """Sends frames until the server closes the connection."""
     with contextlib.suppress(OSError):
         for each in frames:
             hostile.send(each)
@@ -156,7 +156,7 @@ def test_continuation_frames(port):
 
 
 def test_heads(port):
-    """Too large: RESOURCE_EXHAUSTED; far too large, also by a few bytes that the table of HPACK makes large: cut"""
+    """A too large head is answered with RESOURCE_EXHAUSTED; a far too large one, even if HPACK packs it, ends all"""
     hostile = trusted(port)
     hostile.send(hostile.head(3, port.token, more=[(f"x-{n}", "y") for n in range(120)]))
     assert hostile.status(3) == 8
@@ -167,7 +167,7 @@ def test_heads(port):
 
 @pytest.mark.parametrize("kind", ["ping", "settings"])
 def test_frames_to_answer(port, kind):
-    """A client that causes answers and reads none"""
+    """A client causes answers and reads none: the server ends the connection"""
     hostile = trusted(port, receive_buffer=2048)
     each = frame(PING, 0, 0, b"12345678") if kind == "ping" else frame(SETTINGS, 0, 0, b"\0\3\0\0\0\x64")
     send_all(hostile, [each * 100] * 20000)
@@ -176,7 +176,7 @@ def test_frames_to_answer(port, kind):
 
 
 def test_refused_streams(port):
-    """Calls beyond the limit, before the settings are acknowledged, by a client that reads nothing"""
+    """A client that reads nothing opens calls beyond the limit: the server keeps 32 at most"""
     hostile = trusted(port, receive_buffer=2048)
     send_all(hostile, (hostile.head(stream, port.token) for stream in range(3, 40001, 2)))
     assert 0 < port.metric("kube_reports_grpc_calls") <= 32
@@ -184,7 +184,7 @@ def test_refused_streams(port):
 
 
 def test_strangers_bytes(port):
-    """Without a credential, a connection can have 64 KiB received, however many calls it has"""
+    """Without a credential, the server holds at most 64 KiB of a connection, however many calls the connection has"""
     made = [Hostile(port) for _ in range(10)]
     before = port.memory()
     for hostile in made:
@@ -199,7 +199,7 @@ def test_strangers_bytes(port):
 
 
 def test_unread_answers(port):
-    """A sender that reads no answers: its next batch is not stored, so that none are piled up"""
+    """A sender reads no answers: its next batch is not stored, so that answers do not pile up"""
     hostile = Hostile(port, settings=b"\0\4\0\0\0\0")
     before = port.metric("kube_reports_grpc_messages_total")
     hostile.send(hostile.head(1, port.token))
@@ -207,14 +207,14 @@ def test_unread_answers(port):
         content = message(batch([result("a")], sequence, False, "unread").SerializeToString())
         hostile.send(frame(DATA, 0, 1, content))
     until(lambda: port.metric("kube_reports_grpc_messages_total") == before + 1, 20, "the first batch")
-    # It reads the answer, which has 19 bytes, and one more batch is stored.
+    # The sender makes room for the answer, which has 19 bytes, and one more batch is stored.
     hostile.send(frame(WINDOW_UPDATE, 0, 1, struct.pack(">I", 19)))
     until(lambda: port.metric("kube_reports_grpc_messages_total") == before + 2, 20, "the second batch")
     hostile.close()
 
 
 def test_calls_without_a_message(port):
-    """Of calls that need no credential, few are open, and only for seconds"""
+    """Of calls that need no credential, only few are open at a time, and only for seconds"""
     made = [Hostile(port) for _ in range(4)]
     for hostile in made:
         hostile.send(*(hostile.head(stream, path="/grpc.health.v1.Health/Check") for stream in range(1, 65, 2)))
@@ -238,7 +238,7 @@ def test_wrong_credentials(port):
 
 
 def test_connections(port):
-    """Many connections that say nothing take neither the descriptors nor the place of a sender"""
+    """Many silent connections use up neither the descriptors nor the place of a sender"""
     with contextlib.ExitStack() as open_ones:
         for _ in range(400):
             open_ones.callback(socket.create_connection(("127.0.0.1", port.port), 10).close)

@@ -43,7 +43,7 @@ def test_get(api, large):
 
 
 def test_list(api, large):
-    """REQ-11: TestListCompression, TestStreamingGzipIntegration: a list of several pieces is compressed as it goes"""
+    """REQ-11: TestListCompression, TestStreamingGzipIntegration: a long list is compressed piece by piece"""
     plain = get(api, path_of(POLR, large), "identity")
     assert not is_compressed(plain) and len(plain.json["items"]) == 31
     answer = get(api, path_of(POLR, large))
@@ -53,7 +53,7 @@ def test_list(api, large):
 
 
 def test_yaml(api, large):
-    """REQ-11, NEG-03: YAML first, then gzip"""
+    """REQ-11, NEG-03: an answer is written as YAML first, and then compressed"""
     for path in (path_of(POLR, large), path_of(POLR, large, "big")):
         answer = get(api, path, accept="application/yaml")
         assert is_compressed(answer) and answer.headers["Content-Type"] == "application/yaml"
@@ -62,7 +62,7 @@ def test_yaml(api, large):
 
 def test_what_is_not_compressed(api, large, ns):
     """
-    REQ-11, AGG-14: TestSerializeObject, TestStreamingGzipIntegration: small answers, writes, HEAD, and never a watch
+    REQ-11, AGG-14: TestSerializeObject, TestStreamingGzipIntegration: small answers, those to writes and HEAD, watches
     """
     api.create(POLR, report("r"), ns)
     assert not is_compressed(get(api, path_of(POLR, ns)))

@@ -47,7 +47,7 @@ def test_bodies_end_in_one_newline(pods, ns):
 
 
 def test_shapes(pods, ns):
-    """MODEL-01: objects as the CRD server prints them, apiVersion first; what is typed begins with its kind"""
+    """MODEL-01: stored objects begin with apiVersion, as with the CRD server; all other answers begin with kind"""
     path = pods.path(ns)
     pods.api.post(path, pods.pod("a"))
     pods.create("b", ns)
@@ -66,7 +66,7 @@ TEXTS = ["<&>", "\u2028\u2029", "\x7f", '"\\/', "\b\f\n\r\t", "\x01\x1f", "é€
 
 @pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
 def test_texts(pods, ns, text):
-    """MODEL-04: what is written is read, in every form of an answer, however it was escaped"""
+    """MODEL-04: every form of an answer has the text that was written, whether the request escaped it or not"""
     for name, ascii_only in (("a", True), ("b", False)):
         body = json.dumps({**pods.pod(name), "spec": {"nodeName": text}}, ensure_ascii=ascii_only)
         assert pods.api.post(pods.path(ns), body).json["spec"]["nodeName"] == text
@@ -140,8 +140,8 @@ ROUTES = [
 @pytest.mark.parametrize("method, where, code", ROUTES)
 def test_routes(pods, method, where, code):
     """
-    ERR-04, ERR-20 to ERR-22, ERR-24, CRE-13: TestNotFound, TestUnimplementedRESTStorage: always a Status, never text;
-    nothing is created or deleted on the way
+    ERR-04, ERR-20 to ERR-22, ERR-24, CRE-13: TestNotFound, TestUnimplementedRESTStorage: an error is a Status, never
+    text; such a request creates and deletes nothing
     """
     pods.api.post(pods.path("kept"), pods.pod("kept"))
     body = {"POST": pods.pod("a"), "PUT": pods.pod("none"), "PATCH": {}}.get(method)
@@ -154,7 +154,7 @@ def test_routes(pods, method, where, code):
     assert answer.code == code, answer
     assert status["reason"] == {404: "NotFound", 405: "MethodNotAllowed"}[answer.code]
     if answer.code == 405:
-        # A method that stands for no verb is refused by the resource, any other by the path.
+        # A method without a verb gets the message of the resource, any other method that of the path.
         group, _, plural = pods.resource.split("/")
         verb = "proxy" if where == "one proxied" else "" if method == "OPTIONS" or where == "one watched" else None
         assert status["message"] == (f'{verb} is not supported on resources of kind "{plural}.{group}"'
@@ -166,8 +166,8 @@ def test_routes(pods, method, where, code):
 
 def test_scope(pods, nodes):
     """
-    ERR-21, ERR-23, ERR-20: TestHandlerScope, TestNotFound of a cluster resource: it has no namespaces, a namespaced one
-    no objects outside of them
+    ERR-21, ERR-23, ERR-20: TestHandlerScope, TestNotFound: a cluster resource has no path with a namespace; an object
+    of a namespaced resource has no path without one
     """
     group, version, plural = nodes.resource.split("/")
     nodes.api.post(nodes.path(), nodes.pod("a"))
@@ -188,7 +188,7 @@ def test_scope(pods, nodes):
 
 @pytest.mark.parametrize("name", ["%2e", "%2e%2e", "a%2fb", "a%25b", "%00", "a%0ab", "%ff"])
 def test_path_segments(pods, name):
-    """REQ-07, TR-10: names that are no segment are refused in a URL, whatever the method, and reach nothing else"""
+    """REQ-07, TR-10: a name that cannot be a segment of a path is refused in a URL by every method, and in objects"""
     for method, body in (("GET", None), ("DELETE", None), ("PUT", pods.pod("a")), ("PATCH", {})):
         answer = pods.api.request(method, pods.path("ns") + "/" + name, body,
                                   headers={"Content-Type": MERGE} if method == "PATCH" else None)
@@ -202,7 +202,7 @@ def test_path_segments(pods, name):
 # ---- create and decode ----
 
 def test_order_of_checks(pods, ns):
-    """CRE-01, PAT-02: each request has everything wrong from one place on, and the first of them is told"""
+    """CRE-01, PAT-02: a request has several mistakes, and the answer names the first one in the order of checks"""
     good, bad = json.dumps(pods.pod("a")), json.dumps(pods.pod("A"))
     for accept, kind, body, query, code in (
             ("image/png", "text/plain", "{", {"dryRun": "x"}, 406), ("*/*", "text/plain", "{", {"dryRun": "x"}, 415),
@@ -224,8 +224,8 @@ def test_order_of_checks(pods, ns):
 
 def test_too_large(pods, ns):
     """
-    REQ-01, TR-04: TestLimitedReadBody, TestLimits: what is beyond the limit is not read, so that nothing else is told
-    of it
+    REQ-01, TR-04: TestLimitedReadBody, TestLimits: a body above the limit is not read, so that the answer names no
+    other mistake of the request
     """
     body = json.dumps({**pods.pod("A"), "spec": {"nodeName": "x" * 3145728}})
     for method, path, kind in (("POST", pods.path(ns), "application/json"),
@@ -262,7 +262,7 @@ def test_nesting(pods, ns, bomb):
 
 @pytest.mark.parametrize("kind", [MERGE, JSON_PATCH])
 def test_patch_of_a_missing_object(pods, ns, kind):
-    """PAT-03, PAT-07: 404 without a uid, whatever the patch"""
+    """PAT-03, PAT-07: a patch of a missing object without a uid is 404, with either kind of patch"""
     failure(pods.api.patch(pods.path(ns, "none"), {} if kind == MERGE else [], kind=kind), 404, "NotFound")
     failure(pods.api.patch(pods.path(ns, "none"), {"metadata": {"resourceVersion": "1"}} if kind == MERGE else
                            [{"op": "test", "path": "/metadata/resourceVersion", "value": "1"}], kind=kind), 404,
@@ -359,7 +359,7 @@ def test_namespace_agreement(pods, ns, where, given, code, text):
                                         (PROTOBUF, 415), ("text/plain", 415), ("application/cbor", 415),
                                         ("application/xml", 415), ("json", 415)])
 def test_body_types(pods, ns, kind, code):
-    """REQ-02: absent is JSON, parameters are ignored"""
+    """REQ-02: without a Content-Type the body is JSON; parameters are ignored"""
     answer = pods.api.request("POST", pods.path(ns), pods.pod("a"), headers={"Content-Type": kind})
     assert answer.code == code, answer
     if code == 415:
@@ -372,7 +372,7 @@ def test_body_types(pods, ns, kind, code):
                                   "application/apply-patch+cbor", ""])
 def test_patch_types(pods, ns, kind):
     """
-    PAT-01, GC-06, SSA-12: what is no patch is 415, by which kubectl and the garbage collector know to send a merge
+    PAT-01, GC-06, SSA-12: other types are 415, which tells kubectl and the garbage collector to send a merge
     patch
     """
     pods.create("a", ns)
@@ -407,7 +407,7 @@ def test_field_validation(pods, ns, mode, method):
     text = json.dumps(document).replace('"nodeName": "n"', '"nodeName": "m", "nodeName": "n"')
     expected = {'duplicate field "spec.nodeName"', 'unknown field "spec.unknown"', 'unknown field "unknown"'}
     if method == "JSON":
-        # What operations say twice is nobody's duplicate.
+        # Two operations on one field are no duplicate.
         text = [{"op": "add", "path": f"/{field}", "value": value}
                 for field, value in (("unknown", 1), ("spec/unknown", 2), ("spec/nodeName", "m"),
                                      ("spec/nodeName", "n"))]
@@ -424,7 +424,7 @@ def test_field_validation(pods, ns, mode, method):
             "message"]
         return
     if mode == "Strict":
-        # A patch is told of as a field of nothing.
+        # A patch is refused as Invalid, a document as BadRequest.
         status = failure(answer, 422, "Invalid") if patch else failure(answer, 400, "BadRequest")
         told = status["message"].partition("strict decoding error: ")[2].split(", ")
         assert expected <= set(told) and len(told) == len(expected) + (not patch), status
@@ -441,7 +441,7 @@ def test_field_validation(pods, ns, mode, method):
 
 
 def test_finalizer_warning(pods, ns):
-    """CRE-09, WARN-01: a finalizer without a domain is warned of, in a header that can be unquoted"""
+    """CRE-09, WARN-01: a finalizer without a domain gets a warning, in a header that a client can unquote"""
     answer = pods.api.post(pods.path(ns), pods.pod("a", finalizers=["example.com/x"]))
     assert answer.code == 201 and answer.warnings == []
     answer = pods.api.patch(pods.path(ns, "a"),
@@ -489,7 +489,7 @@ def test_negotiate(pods, ns, accept, code):
                                                    ("application/json;as=Table;v=v1;g=other,application/json", None,
                                                     None)])
 def test_transforms(pods, ns, accept, kind, version):
-    """NEG-02, NEG-04, PART-01, PART-03: by q, then by order; a clause that cannot be met is passed over"""
+    """NEG-02, NEG-04, PART-01, PART-03: clauses are tried by q, then by order; an impossible clause is skipped"""
     pods.create("a", ns)
     answer = pods.api.get(pods.path(ns), accept=accept)
     assert answer.code == 200 and answer.headers["Content-Type"] == "application/json"
@@ -501,7 +501,7 @@ ALPHA, BETA = PARTIAL.replace("v=v1", "v=v1alpha1"), PARTIAL.replace("v=v1", "v=
 BETA_LIST, JSON = PARTIAL_LIST.replace("v=v1", "v=v1beta1"), "application/json"
 
 
-# Whether of a list, clauses, version that is used; "": the type itself; None: 406
+# List or object; clauses of Accept; version of the answer ("": the type itself; None: 406).
 @pytest.mark.parametrize("of_list, accept, version", [
     (False, [ALPHA], None), (False, [ALPHA, JSON], ""), (False, [BETA, JSON], "v1beta1"), (True, [BETA], None),
                                                       (False, [BETA, PARTIAL, JSON], "v1beta1"),
@@ -511,8 +511,8 @@ BETA_LIST, JSON = PARTIAL_LIST.replace("v=v1", "v=v1beta1"), "application/json"
                                                       (True, [PARTIAL_LIST], "v1")])
 def test_partial_metadata(pods, ns, of_list, accept, version):
     """
-    NEG-02, NEG-04, PART-01, PART-03: TestGetPartialObjectMetadata: by the order of clauses; one is not asked for as a
-    list, nor a list as one
+    NEG-02, NEG-04, PART-01, PART-03: TestGetPartialObjectMetadata: clauses are tried in their order; an object is not
+    answered as a list, nor a list as an object
     """
     stored = [pods.create(name, ns, node="n") for name in ("foo1", "foo2")]
     answer = pods.api.get(pods.path(ns) if of_list else pods.path(ns, "foo1"), accept=", ".join(accept))
@@ -558,7 +558,7 @@ def test_watch_accept(pods, ns):
 
 
 def test_watch_paths(pods, ns):
-    """W-60, W-61, AUTHZ-01: /watch/ before the resource is a watch of it"""
+    """W-60, W-61, AUTHZ-01: /watch/ before the resource makes the request a watch"""
     pods.create("a", ns)
     group, version, plural = pods.resource.split("/")
     for path in (f"/apis/{group}/{version}/watch/namespaces/{ns}/{plural}",
@@ -570,7 +570,7 @@ def test_watch_paths(pods, ns):
 
 
 def test_watch_parameters(pods, ns):
-    """W-60, W-10, W-20, W-21: TestWatchParamParsing: version, label and field selector, of all and of one namespace"""
+    """W-60, W-10, W-20, W-21: TestWatchParamParsing: version and selectors, in all namespaces and in one"""
     group, version, plural = pods.resource.split("/")
     stored = {(where, name): pods.create(name, f"{ns}-{where}", node=node, annotations={"test": ns})
               for where, name, node in (("other", "foo", "n"), ("other", "bar", "n"), ("else", "foo", "m"),
@@ -588,7 +588,7 @@ def test_watch_parameters(pods, ns):
             wanted = sorted(each for each in expected if where in (None, each[0]))
             found, last, turn = [], False, str(time.monotonic_ns())
             with pods.api.watch(path, **query) as watch:
-                # What follows all of them, and is within every selector; initial events may have it already.
+                # A change after all others, of objects that every selector selects; initial events may have it already.
                 for name in ("foo", "bar"):
                     pods.api.patch(pods.path(f"{ns}-other", name), {"metadata": {"annotations": {"turn": turn}}})
                 while not last or len(found) < len(wanted):
@@ -604,8 +604,8 @@ def test_watch_parameters(pods, ns):
 @pytest.mark.parametrize("header", ["Upgrade", "keep-alive, Upgrade", "upgrade", "keep-alive"])
 def test_watch_upgrade_is_ignored(pods, ns, header):
     """
-    W-70, AGG-21: TestWatchProtocolSelection: a request to become a WebSocket gets a plain watch, as one does that only
-    seems to be
+    W-70, AGG-21: TestWatchProtocolSelection: a request for a WebSocket, or with a part of the headers of one, gets a
+    plain watch
     """
     connection = pods.api.connect()
     connection.request("GET", pods.path(ns) + "?watch=true&resourceVersion=" + pods.version(), headers={
@@ -617,7 +617,7 @@ def test_watch_upgrade_is_ignored(pods, ns, header):
 
 
 def test_short_watch(pods, ns):
-    """W-04, W-03: a watch never ends before its time; without one it lasts"""
+    """W-04, W-03: a watch does not end before its timeoutSeconds; with 0 it lasts"""
     begun = time.monotonic()
     with pods.api.watch(pods.path(ns), resourceVersion=pods.version(), timeoutSeconds=1) as watch:
         watch.end(20)
@@ -662,7 +662,7 @@ def test_old_versions(pods, ns):
 # ---- what the aggregator forwards ----
 
 def test_query_as_the_aggregator_sends_it(pods, ns):
-    """AGG-12, REQ-03: sorted, + for a blank, %2C for a comma; an encoded slash stays within its segment"""
+    """AGG-12, REQ-03: parameters are sorted, + is a blank, %2C a comma; an encoded slash does not divide a segment"""
     for name in ("a", "b", "c"):
         pods.create(name, ns, labels={"app": name})
     answer = pods.api.get(pods.path(ns) + "?fieldSelector=metadata.name%21%3Dc&labelSelector=app+in+%28a%2Cc%29%2C%21x&"
@@ -672,7 +672,7 @@ def test_query_as_the_aggregator_sends_it(pods, ns):
 
 
 def test_forwarded_headers(pods, ns):
-    """AGG-13, AUD-01, REQ-09: what the aggregator adds changes nothing; the Audit-Id comes back, or a new one"""
+    """AGG-13, AUD-01, REQ-09: the aggregator's headers change nothing; an answer has the Audit-Id, or a new one"""
     headers = {"X-Forwarded-For": "10.0.0.1", "X-Forwarded-Host": "example.com", "X-Forwarded-Proto": "https",
                "X-Forwarded-Uri": "/x", "Kubectl-Command": "kubectl get",
                "Kubectl-Session": "s", "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
@@ -694,7 +694,7 @@ def test_no_redirects(pods, ns):
 
 
 def test_watch_is_not_buffered(pods, ns):
-    """AGG-14, AGG-16, W-01: a watch is chunked and never compressed, whatever the client takes"""
+    """AGG-14, AGG-16, W-01: a watch is chunked and never compressed, even if the client accepts gzip"""
     connection = pods.api.connect()
     connection.request("GET", pods.path(ns) + "?watch=true&resourceVersion=" + pods.version(),
                        headers={"Accept-Encoding": "gzip"})
@@ -707,7 +707,7 @@ def test_watch_is_not_buffered(pods, ns):
 
 
 def test_a_stream_without_events(pods, ns):
-    """AGG-16: its headers come with a blank, and its end adds nothing"""
+    """AGG-16: the headers come with a blank; the end of the stream adds nothing"""
     answer = pods.api.get(pods.path(ns), watch="true", resourceVersion=pods.version(), timeoutSeconds="1")
     assert answer.code == 200 and answer.headers["Transfer-Encoding"] == "chunked"
     assert answer.body == b" "
@@ -716,7 +716,7 @@ def test_a_stream_without_events(pods, ns):
 # ---- documents ----
 
 def test_discovery_of_subresources(types):
-    """DISC-04, DISC-06, DISC-10, DISC-12: status in both forms of discovery; categories are the CRD's own"""
+    """DISC-04, DISC-06, DISC-10, DISC-12: both forms of discovery have status; a type has only its CRD's categories"""
     definition = types.pods(subresources={"status": {}})
     group, version, plural = definition.resource.split("/")
     api, kind = definition.api, definition.head["kind"]
@@ -728,7 +728,7 @@ def test_discovery_of_subresources(types):
                 if each["resource"] == plural]
 
     def listed():
-        # Each worker reads the registry for itself: the other one may not have the type yet.
+        # Each worker reads the registry itself: another worker may not have the type yet.
         document = {each["name"]: each for each in api.get(f"/apis/{group}/{version}").json.get("resources", ())}
         return document if plural in document else None
 

@@ -1,4 +1,4 @@
-"""Heads of requests: users of many groups, what is too large, what could be read in two ways."""
+"""Heads of requests: users with many groups, too large heads, heads with two possible meanings."""
 
 import http.client
 import io
@@ -16,7 +16,7 @@ HEAD_LINES = 4096
 
 
 def exchange(api, text, pieces=None):
-    """Everything that the server answers to these bytes, sent in pieces, until it closes the connection."""
+    """Sends these bytes, in pieces; returns everything that the server answers until it closes the connection."""
     with socket.create_connection(("127.0.0.1", api.port), 60) as plain:
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         with api.context.wrap_socket(plain, server_hostname="127.0.0.1") as sock:
@@ -29,7 +29,7 @@ def exchange(api, text, pieces=None):
 
 
 def read_answer(received):
-    """The first answer in these bytes: code, headers, document."""
+    """Returns the first answer in these bytes: code, headers, document."""
     class Socket:
         def makefile(self, *_):
             return io.BytesIO(received)
@@ -39,7 +39,7 @@ def read_answer(received):
 
 
 def refusal(received, code, reason):
-    """It is one answer, a Status that ends the connection."""
+    """Checks that there is one answer, a Status that ends the connection; returns the Status."""
     got, headers, status = read_answer(received)
     assert received.count(b"HTTP/1.1 ") == 1 and got == code, received[:300]
     assert headers["Connection"] == "close" and headers["Content-Type"] == "application/json"
@@ -67,7 +67,7 @@ def test_a_thousand_groups(front):
     assert answer.code == 200, answer
     seen = front.seen("alice")[-1]
     assert seen["groups"] == [*groups, "system:authenticated"] and seen["extra"]["scopes"] == extra["scopes"]
-    # A body behind such a head.
+    # A request with such a head and a body.
     document = json.dumps(report("of-many")).encode()
     answer = front.front().request("POST", path_of(POLR, "ns-of-many"), groups=groups, body=document,
                                    headers=[("Content-Type", "application/json")])
@@ -113,7 +113,7 @@ def test_groups_over_http2(stack):
                                    b"Transfer-Encoding: identity\r\n"],
     ids=repr)
 def test_two_meanings(api, lines):
-    """TR-04: what two readers might understand differently is refused, and nothing behind it is taken for a request"""
+    """TR-04: a head that two servers could read differently is refused; the bytes after it are not read as a request"""
     behind = b"GET /version HTTP/1.1\r\nHost: x\r\n\r\n"
     refusal(exchange(api, b"POST /version HTTP/1.1\r\nHost: x\r\n" + lines + b"\r\n" + behind), 400, "BadRequest")
 
@@ -123,14 +123,14 @@ def test_two_meanings(api, lines):
                                   b"GET /ver\x00sion HTTP/1.1", b"GET /version HTTP/1.1\rX: y",
                                   b"GET /version\tHTTP/1.1"], ids=repr)
 def test_bad_request_lines(api, line):
-    """TR-04: the same of the first line"""
+    """TR-04: a wrong request line is refused"""
     refusal(exchange(api, line + b"\r\nHost: x\r\n\r\n"), 400, "BadRequest")
 
 
 def test_what_is_taken(api):
     """
-    TR-04: what Go's server takes too: lines that end in LF, an empty line first, a length said twice, blanks behind a
-    value
+    TR-04: heads that Go's server accepts, too: lines that end in LF, an empty line first, a repeated equal length,
+    blanks behind a value
     """
     for text in (b"GET /version HTTP/1.1\nHost: x\nConnection: close\n\n",
                  b"\r\nGET /version HTTP/1.1\r\nHost: x\r\nConnection: close \t\r\n\r\n",
@@ -142,7 +142,7 @@ def test_what_is_taken(api):
 
 
 def test_heads_in_pieces(stack, ns):
-    """TR-04: wherever a head is cut, it means the same"""
+    """TR-04: a head has the same meaning wherever it is cut into pieces"""
     api = stack.first.api()
     body = json.dumps(report("r1")).encode()
     text = (f"POST {path_of(POLR, ns)}?dryRun=All HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nX-A: b\r\n"
@@ -152,14 +152,14 @@ def test_heads_in_pieces(stack, ns):
     pieces = [piece for at in range(1, head + 1) for piece in (text[:at], text[at:])]
     answers = exchange(api, None, [*pieces, *(text[at:at + 1] for at in range(len(text))), last])
     assert re.findall(rb"HTTP/1\.1 (\d+) ", answers) == [b"201"] * (head + 1) + [b"200"]
-    # And what is wrong is wrong, as soon as it has come.
+    # A wrong head is refused wherever it is cut.
     wrong = b"GET /version HTTP/1.1\r\nHost: x\r\nA: b\rc\r\n\r\n"
     for at in range(1, wrong.index(b"\rc") + 2):
         refusal(exchange(api, None, [wrong[:at], wrong[at:]]), 400, "BadRequest")
 
 
 def test_no_bodies_on_the_plain_port(stack):
-    """HL-01: health and metrics are read; what announces a body is refused before it comes"""
+    """HL-01: a request that announces a body is refused before the body comes; a request without one is answered"""
     for headers in (b"Content-Length: 3000000\r\n", b"Transfer-Encoding: chunked\r\n",
                     b"Content-Length: 1\r\nExpect: 100-continue\r\n"):
         with socket.create_connection(("127.0.0.1", stack.first.metrics_port), 20) as sock:

@@ -13,7 +13,7 @@ READY = LIVE + ["database", "shutdown"]
 
 
 def plain(proxy, path):
-    """The plain port's answer: code, text."""
+    """Returns the answer of the plain port: code, text."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{proxy.metrics_port}{path}", timeout=10) as answer:
             return answer.status, answer.read().decode()
@@ -30,7 +30,7 @@ def lines_of(checks, name, excluded=()):
 def test_checks(stack, name, checks):
     """
     HL-01, HL-02, HL-03: TestInstallHandler, TestInstallPathHandler, TestFormatQuoted, TestGetExcludedChecks: on both
-    ports, to anybody; each check alone, to those who may; checks that are none
+    ports, for everybody; a single check, for users who may read it; checks that do not exist
     """
     anonymous = stack.first.api(user=None)
     for path, code, text in [
@@ -62,7 +62,7 @@ def test_checks(stack, name, checks):
 
 
 def test_checks_of_readiness_alone(stack):
-    """HL-03, HL-04: what needs the database is no check of livez"""
+    """HL-03, HL-04: database is a check of readyz only, shutdown is no check of healthz"""
     api = stack.first.api()
     assert api.get("/readyz/database").code == 200
     assert api.get("/livez/database").code == api.get("/healthz/shutdown").code == 404
@@ -70,8 +70,8 @@ def test_checks_of_readiness_alone(stack):
 
 def test_database_away(own_stack):
     """
-    HL-02, HL-03, HL-04: TestMultipleChecks, TestMultiplePathChecks: the reason is withheld, a single check tells it; a
-    short absence is no failure; livez does not care
+    HL-02, HL-03, HL-04: TestMultipleChecks, TestMultiplePathChecks: readyz withholds the reason, a single check tells
+    it; a short absence of the database is no failure; livez does not depend on the database
     """
     own_stack.begin()
     proxy = own_stack.proxy()
@@ -101,7 +101,7 @@ def test_database_away(own_stack):
 
 
 def test_metrics(stack):
-    """HL-05: on the API port for those who may, as a non-resource path"""
+    """HL-05: the API port has metrics, for users with the right to this non-resource path"""
     assert b"apiserver_request_total{" in stack.first.api().get("/metrics").body
     for user in ("nobody", None):
         answer = stack.first.api(user=user).get("/metrics")

@@ -1,4 +1,4 @@
-"""What clients see of restarts of proxies, one after the other, and of restarts and failovers of the database."""
+"""What clients notice when proxies restart in turn, and when the database restarts or fails over."""
 
 import time
 
@@ -9,7 +9,7 @@ from crew import Balancer, Crew
 
 
 def gap_of(action, api, path):
-    """Seconds from before an action until a write is answered again, and until a read is."""
+    """Returns the seconds from before an action until a write is answered again, and until a read is answered again."""
     begun = time.monotonic()
     action()
     done = {}
@@ -70,7 +70,7 @@ def test_rolling_restart(own_stack, ns, record_property):
 
 
 def test_database_gaps(own_stack, ns, record_property):
-    """What clients see of a restart of the database and of a promotion; nothing acknowledged is lost"""
+    """Clients go on after a restart of the database and after a promotion; no acknowledged write is lost"""
     own_stack.begin()
     primary, standby = own_stack.database, Database()
     try:

@@ -1,6 +1,6 @@
 """
-Who runs CREATE EXTENSION is no superuser and does not become one: the script of a trusted extension runs as one (issue
-13).
+A role that is no superuser runs CREATE EXTENSION and does not become a superuser, although the script of a trusted
+extension runs as one (issue 13).
 """
 
 import concurrent.futures
@@ -16,7 +16,7 @@ from conftest import TOP, VERSION, Database, only_c
 # The script of the variant in SQL never runs as a superuser.
 pytestmark = only_c
 
-# If the function runs with superuser rights, its owner gets them; if it runs at all, it leaves a trace in the session.
+# If the function runs with superuser rights, its owner gets them; every call leaves a trace in the session.
 PAYLOAD = """AS $payload$
 BEGIN
     PERFORM pg_catalog.set_config('mallory.ran', 'yes', false);
@@ -29,7 +29,7 @@ BEGIN
 END
 $payload$"""
 
-# Functions that fit what scripts say better than those of the server, whose arguments are of any type or converted.
+# Functions that fit the calls in scripts better than the server's, whose arguments have any type or are converted.
 FUNCTIONS = [
     "format(text, bigint) RETURNS text", "format(text, text) RETURNS text", "format(text, text, regrole) RETURNS text",
              "format(text, name) RETURNS text",
@@ -48,7 +48,7 @@ OPERATORS = ["|| (text, regprocedure) text", "|| (text, regclass) text", "|| (te
 
 @pytest.fixture(scope="module")
 def server():
-    """A server with the extension's files, whose superuser is postgres."""
+    """A server with the extension's files; its superuser is postgres."""
     database = Database()
     try:
         database.start()
@@ -60,7 +60,7 @@ def server():
 
 @pytest.fixture
 def hostile(server):
-    """A database of mallory's, empty."""
+    """An empty database that mallory owns."""
     server.psql("CREATE DATABASE hostile OWNER mallory", user="postgres", database="postgres")
     yield server
     server.psql("DROP DATABASE hostile WITH (FORCE)", user="postgres", database="postgres")
@@ -69,7 +69,7 @@ def hostile(server):
 
 @contextlib.contextmanager
 def session(server, user="mallory"):
-    """A cursor of a session of its own, each statement a transaction."""
+    """Gives a cursor of a new session, in which each statement is a transaction."""
     connection = psycopg2.connect(server.connection(user, "hostile"))
     connection.autocommit = True
     try:
@@ -80,8 +80,7 @@ def session(server, user="mallory"):
 
 def plant(cursor, schema):
     """
-    Everything that a role without privileges of its own can put into a schema to be found instead of what the server
-    has.
+    Makes all that a role without privileges can make in a schema, so that it is found instead of the server's objects.
     """
     for function in FUNCTIONS:
         cursor.execute(f"CREATE FUNCTION {schema}.{function} LANGUAGE plpgsql {PAYLOAD}")
@@ -91,7 +90,7 @@ def plant(cursor, schema):
                        f"{PAYLOAD}")
         cursor.execute(f"CREATE OPERATOR {schema}.{name} (LEFTARG = {left}, RIGHTARG = {right}, FUNCTION = "
                        f"{schema}.operator_{number})")
-    # Types by the names of the server's, a cast that is made unasked, relations by the names of catalogs.
+    # Types with the names of the server's types, an implicit cast, relations with the names of catalogs.
     cursor.execute(f"CREATE FUNCTION {schema}.checked(text) RETURNS boolean LANGUAGE plpgsql {PAYLOAD}")
     for name in ("text", "uuid", "jsonb", "regclass", "report"):
         cursor.execute(f"CREATE DOMAIN {schema}.{name} AS pg_catalog.text CHECK ({schema}.checked(VALUE))")
@@ -105,7 +104,7 @@ def plant(cursor, schema):
 
 
 def gained(server):
-    """What mallory must not have got, as a superuser sees it: rights, or anything called as a superuser."""
+    """Returns whether mallory has got an attribute of a superuser or a membership, as a superuser sees it."""
     return server.psql("SELECT rolsuper OR rolcreaterole OR rolcreatedb OR rolreplication OR rolbypassrls FROM "
                        "pg_roles WHERE rolname = 'mallory'"
                        " UNION ALL SELECT true FROM pg_auth_members WHERE member = 'mallory'::regrole", user="postgres",
@@ -128,7 +127,7 @@ def test_planted_in_the_schema(hostile):
 @pytest.mark.parametrize("name, arguments", [("format(text, bigint)", "$1, $2"),
                                              ("format(text, text, regrole)", "$1, $2, $3")])
 def test_planted_alone(hostile, name, arguments):
-    """One function in the schema that is better than the server's where the script calls it"""
+    """The schema has one function that fits a call of the script better than the server's: mallory gains nothing"""
     with session(hostile) as cursor:
         cursor.execute("CREATE SCHEMA kube_reports")
         answer = PAYLOAD.replace("RETURN NULL", f"RETURN pg_catalog.format({arguments})")
@@ -141,7 +140,7 @@ def test_planted_alone(hostile, name, arguments):
 
 
 def test_planted_elsewhere(hostile):
-    """In every other schema it is not found, whatever the path of the session, the role and the database is"""
+    """Objects in other schemas are not found, whatever search_path the session, the role and the database have"""
     with session(hostile) as cursor:
         cursor.execute("CREATE SCHEMA evil")
         for schema in ("public", "evil", "pg_temp"):
@@ -152,7 +151,7 @@ def test_planted_elsewhere(hostile):
                         "check_function_bodies = off",
                         "transform_null_equals = on", "quote_all_identifiers = on"):
             cursor.execute(f"SET {setting}")
-        # Event triggers are for superusers.
+        # Only superusers can make event triggers.
         cursor.execute(f"CREATE FUNCTION evil.on_ddl() RETURNS pg_catalog.event_trigger LANGUAGE plpgsql {PAYLOAD}")
         with pytest.raises(psycopg2.errors.InsufficientPrivilege):
             cursor.execute("CREATE EVENT TRIGGER on_ddl ON ddl_command_end EXECUTE FUNCTION evil.on_ddl()")
@@ -163,14 +162,14 @@ def test_planted_elsewhere(hostile):
         cursor.execute("CREATE EXTENSION kube_reports")
         cursor.execute("SELECT pg_catalog.current_setting('mallory.ran')")
         assert cursor.fetchone()[0] == "" and not gained(hostile)
-        # Nothing that was made refers to anything that was planted.
+        # No installed object depends on a planted one.
         cursor.execute("SET search_path = pg_catalog; DROP SCHEMA evil CASCADE; SELECT count(*) FROM "
                        "kube_reports.resource_type")
         assert cursor.fetchone()[0] == 10
 
 
 def test_planted_meanwhile(hostile):
-    """From the first statement of the script to its end nobody makes a function in a schema that was there before"""
+    """While the script runs, no other session can make a function in a schema that existed before"""
     with session(hostile) as cursor:
         cursor.execute("CREATE SCHEMA kube_reports")
     installing = psycopg2.connect(hostile.connection("mallory", "hostile"))
@@ -188,7 +187,7 @@ def test_planted_meanwhile(hostile):
 
 
 def test_planted_and_not_committed(hostile):
-    """What another session has made and not committed is waited for: it is found then, or it was taken back"""
+    """The script waits for uncommitted objects of another session: then it finds them, or they are rolled back"""
     with session(hostile) as cursor:
         cursor.execute("CREATE SCHEMA kube_reports")
     planting = psycopg2.connect(hostile.connection("mallory", "hostile"))
@@ -216,7 +215,7 @@ def test_planted_and_not_committed(hostile):
 
 
 def test_snapshot_of_before(hostile):
-    """A transaction that does not see what was put there since it began installs nothing"""
+    """A transaction whose snapshot is older than the planted objects installs nothing"""
     installing = psycopg2.connect(hostile.connection("mallory", "hostile"))
     installing.set_session(isolation_level="REPEATABLE READ")
     try:
@@ -233,7 +232,7 @@ def test_snapshot_of_before(hostile):
 
 
 def test_schema_of_a_neighbour(hostile):
-    """A neighbour's schema, in which the neighbour could plant at any time, is not taken"""
+    """A schema that belongs to a neighbour is refused, because the neighbour could plant objects in it at any time"""
     hostile.psql("GRANT CREATE ON DATABASE hostile TO neighbour", user="mallory", database="hostile")
     hostile.psql("CREATE SCHEMA kube_reports", user="neighbour", database="hostile")
     for installer in ("mallory", "postgres"):
@@ -246,7 +245,8 @@ def test_schema_of_a_neighbour(hostile):
 
 def test_owner_and_upkeep_of_the_superuser(hostile):
     """
-    The owner changes what it has; the superuser's ANALYZE, VACUUM, REINDEX and pg_dump do not run that as the superuser
+    The owner changes its tables and functions; the superuser's ANALYZE, VACUUM, REINDEX and pg_dump do not run this
+    code as the superuser
     """
     with session(hostile) as cursor:
         cursor.execute("CREATE EXTENSION kube_reports")
@@ -283,12 +283,12 @@ def test_owner_and_upkeep_of_the_superuser(hostile):
 FIRST = "SET LOCAL search_path = pg_catalog, pg_temp;"
 BEGINNING = TOP / "sql" / "script" / "alone.sql"
 SCRIPTS = [path for path in sorted((TOP / "sql").rglob("*.sql")) if "build" not in path.parts]
-# Each is a transaction of its own, which no CREATE EXTENSION begins.
+# CREATE EXTENSION does not run these scripts: each begins a transaction.
 PLAIN = [path for path in SCRIPTS if path.name in ("plain_begin.sql", "plain_update.sql", "plain_uninstall.sql")]
 
 
 def statements(path):
-    """The statements of a script, without comments, psql's commands and what stands between quotes."""
+    """Returns the statements of a script, without comments, commands of psql and contents of quotes."""
     text = re.sub(r"(?m)^\\.*$|--.*$", "", path.read_text(encoding="utf-8"))
     text = re.sub(r"\$(\w*)\$.*?\$\1\$", "$$", text, flags=re.DOTALL)
     text = re.sub(r"'(?:[^']|'')*'", "''", text)
@@ -297,7 +297,7 @@ def statements(path):
 
 def test_scripts_begin_with_the_path():
     """
-    Before anything else is looked up, the path is the server's: in install and update scripts; nothing sets it again
+    Install and update scripts set the server's search_path before they look up a name; no statement sets it again
     """
     assert len(SCRIPTS) > 20 and len(PLAIN) == 3
     parts = re.findall(r"(?m)^(?:c|sql)?\t(\S+)", (TOP / "sql" / "parts").read_text())
@@ -313,7 +313,7 @@ def test_scripts_begin_with_the_path():
 
 
 def test_scripts_name_the_schema():
-    """Whatever a script makes or changes is named with its schema"""
+    """Every object that a script makes or changes is named with its schema"""
     made = re.compile(r"(?:CREATE(?: OR REPLACE| UNIQUE)?|ALTER|COMMENT ON|DROP) "
                       r"(?:FUNCTION|PROCEDURE|ROUTINE|AGGREGATE|TABLE|VIEW|TYPE|DOMAIN|SEQUENCE|COLUMN|COLLATION"
                       r"|OPERATOR|STATISTICS)"

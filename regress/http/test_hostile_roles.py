@@ -1,4 +1,4 @@
-"""Each role of the database with ill will: it gets what docs/security.md says and no more (issue 13)."""
+"""Each role of the database, used by an attacker, gets what docs/security.md says and no more (issue 13)."""
 
 import contextlib
 import json
@@ -13,10 +13,10 @@ from conftest import VARIANT, VERSION, Database, reads_of_c
 ONE = "00000000-0000-4000-8000-000000000001"
 TWO = "00000000-0000-4000-8000-000000000002"
 
-# Roles that have something each, a schema of their own, and nobody's trust.
+# Roles that nobody trusts: they have different rights, and a schema each.
 HOSTILE = ("kube_reports_proxy", "reader_of_one", "neighbour")
 
-# What a role tries wherever its code runs; loot notes what came of it, and as whom and whose session it ran.
+# What the code of a role tries; loot has each answer, with the current role and the role of the session.
 TAKE = """
 CREATE SCHEMA {role};
 CREATE TABLE {role}.loot (how text, current_role_was text, session_role_was text, what text, answer text);
@@ -80,7 +80,7 @@ GRANT SELECT, INSERT ON ALL TABLES IN SCHEMA {role} TO PUBLIC;
 
 @contextlib.contextmanager
 def session(database, user, name="kube_reports"):
-    """A cursor of a session of its own, each statement a transaction."""
+    """Gives a cursor of a new session, in which each statement is a transaction."""
     connection = psycopg2.connect(database.connection(user, name))
     connection.autocommit = True
     try:
@@ -92,8 +92,8 @@ def session(database, user, name="kube_reports"):
 @pytest.fixture(scope="module")
 def store():
     """
-    Two clusters with a report each, their proxies' roles, readers, an administrator, a neighbour; autovacuum looks
-    every second.
+    Two clusters with a report each, the roles of their proxies, readers, an administrator, a neighbour; autovacuum
+    looks every second.
     """
     database = Database()
     try:
@@ -123,7 +123,7 @@ def request(verb, **more):
 
 # ---- code of one role in a session of another ----
 
-# All of these are sessions with rights, and each uses an object of the hostile role.
+# Occasions on which a session uses an object of the hostile role: role of the session, statement.
 OCCASIONS = {
     "ANALYZE by a superuser": ("postgres", "ANALYZE {role}.bait"),
     "ANALYZE by the owner of the database": ("kube_reports_owner", "ANALYZE {role}.bait"),
@@ -141,11 +141,11 @@ OCCASIONS = {
     "autovacuum": (None, None),
 }
 
-# What is another's: refused, or not there.
+# Answers about what belongs to others: refused, or not there.
 NOTHING = {"get": {"404", "42501", "42883"}, "hello": {"42501"}, "registry": {"0", "42501"}, "list": {"404", "42501"},
            "export": {"42501"},
            "search": {"0", "42501"}, "view": {"0", "42501"}, "write": {"404", "42501"}}
-# What each has by right, in the cluster that it was given.
+# Answers that a role gets by right, in the cluster that it was given.
 GRANTED = {"kube_reports_proxy": {"get 1": "200", "write 1": "200", "hello 1": "true", "list 1": "200",
                                   "export 1": "200"},
            "reader_of_one": {"search 1": "1", "view 1": "1"}, "neighbour": {}}
@@ -155,14 +155,14 @@ GRANTED = {"kube_reports_proxy": {"get 1": "200", "write 1": "200", "hello 1": "
 @pytest.mark.parametrize("role", HOSTILE)
 @pytest.mark.parametrize("occasion", OCCASIONS)
 def test_code_in_a_session_of_another(store, role, occasion):
-    """Whoever's session it is, code of a role gets what that role has"""
+    """Code of a role has the rights of that role, in whatever session it runs"""
     user, statement = OCCASIONS[occasion]
     harmless = (f"CREATE OR REPLACE FUNCTION {role}.when_analyzed(a integer) RETURNS integer IMMUTABLE LANGUAGE sql AS "
                 "'SELECT a'")
     hostile = (f"CREATE OR REPLACE FUNCTION {role}.when_analyzed(a integer) RETURNS integer IMMUTABLE LANGUAGE plpgsql "
                "AS"
                f" $$BEGIN IF a = 7 THEN PERFORM {role}.take('index'); END IF; RETURN a; END$$")
-    # The rows are there before their expression does anything.
+    # The rows are there before the expression of the index does anything.
     store.psql(f"{harmless}; ALTER TABLE {role}.bait SET (autovacuum_enabled = off); TRUNCATE {role}.bait;"
                f" INSERT INTO {role}.bait SELECT generate_series(1, 100); {hostile}; TRUNCATE {role}.loot", user=role)
     if occasion == "autovacuum":
@@ -174,7 +174,7 @@ def test_code_in_a_session_of_another(store, role, occasion):
         store.psql(statement.format(role=role), user=user or role)
     loot = store.psql(f"SELECT DISTINCT current_role_was, what, answer FROM {role}.loot", user=role).splitlines()
     got = dict(line.split("|")[1:] for line in loot)
-    # It ran, as that role.
+    # The code ran, as that role.
     assert {line.split("|")[0] for line in loot} == {role} and len(got) == 16
     for what in NOTHING:
         assert got[f"{what} 2"] in NOTHING[what], (what, got)
@@ -189,7 +189,7 @@ def test_code_in_a_session_of_another(store, role, occasion):
 
 @reads_of_c
 def test_seal_of_another(store):
-    """A proxy's role has no seal but its own, of this transaction"""
+    """A proxy's role has no other seal than its own, of this transaction"""
     get = f"SELECT code FROM kube_reports_internal.api_get('{TWO}', '{request('get')}', %s)"
     own = f"SELECT code FROM kube_reports_internal.api_get('{ONE}', '{request('get')}', %s)"
     with session(store, "kube_reports_proxy") as cursor:
@@ -219,7 +219,7 @@ def test_seal_of_another(store):
 
 @reads_of_c
 def test_set_role(store):
-    """After SET ROLE it is that role which counts, both ways"""
+    """After SET ROLE, the new role alone decides which cluster may be served"""
     for role, served in (("kube_reports_proxy", (ONE,)), ("proxy_two", (TWO,)), ("kube_reports_owner", (ONE, TWO))):
         with session(store, "postgres") as cursor:
             cursor.execute(f"SET ROLE {role}")
@@ -265,8 +265,8 @@ FORBIDDEN_TO_NEIGHBOURS = [
 @pytest.mark.parametrize("user", ["neighbour", "stranger"])
 def test_neighbour(store, user):
     """
-    Whoever may only connect, or has schemas of its own, cannot even name what is in the schema, nor learn its contents
-    from statistics
+    A role that may only connect, or that has a schema of its own, can use nothing in the schema of kube-reports, and
+    learns nothing from statistics
     """
     if user == "neighbour":
         store.psql("CREATE OR REPLACE FUNCTION neighbour.on_ddl() RETURNS event_trigger LANGUAGE plpgsql "
@@ -308,7 +308,7 @@ def test_neighbour(store, user):
     "SET ROLE kube_reports_owner",
 ])
 def test_administrator(store, statement):
-    """An administrator writes every row, and has no code run as the owner"""
+    """An administrator reads every row, makes the owner run no code, and changes no grants"""
     store.psql("CREATE SCHEMA IF NOT EXISTS admin AUTHORIZATION kube_reports_admin", user="postgres")
     store.psql("CREATE OR REPLACE FUNCTION admin.as_whom() RETURNS trigger LANGUAGE plpgsql AS"
                " $$BEGIN RAISE EXCEPTION 'as %', current_user; END$$", user="kube_reports_admin")
@@ -346,7 +346,7 @@ def test_maintainer(store):
 # ---- the class ----
 
 def test_nobody_is_believed_by_session(store):
-    """session_user only names the writer; functions that run as the owner for others ask for a seal"""
+    """session_user only gives the name of a writer; functions that run as the owner for other roles need a seal"""
     names = store.psql("SELECT p.proname FROM pg_proc p WHERE p.pronamespace IN ('kube_reports'::regnamespace, "
                        "'kube_reports_internal'::regnamespace) AND p.prokind <> 'a'"
                        r" AND pg_get_functiondef(p.oid) ~* '\msession_user\M' ORDER BY 1").split()
@@ -357,7 +357,7 @@ def test_nobody_is_believed_by_session(store):
             AND a.grantee NOT IN ('kube_reports_owner'::regrole, 'kube_reports_admin'::regrole)
             AND NOT ('kube_reports_internal.caller'::regtype = ANY (p.proargtypes) OR 'seal' = ANY (p.proargnames))
         ORDER BY 1""").split()
-    # These look at the document that they are given, and at the registry; setting() tells how long is kept what.
+    # These functions read the document that they are given, and the registry; setting() reads one setting.
     looking = {"conforms", "results", "setting", "summary"}
     if VARIANT == "sql":
         looking |= {"label_terms", "matches_fields", "matches_labels", "selector_terms", "string_at", "value_at"}

@@ -1,4 +1,4 @@
-"""docs/howto.md: its commands work, and what it says of deletions is so."""
+"""The commands and statements of docs/howto.md work, and deletions go as the page says."""
 
 import json
 import os
@@ -18,14 +18,14 @@ GROUP = "howto.example.com"
 
 
 def section(title):
-    """Its commands and its YAML."""
+    """Returns the commands and the YAML of a section."""
     text = PAGE.split(f"\n## {title}\n")[1].split("\n## ")[0]
     commands = [command for block in re.findall(r"```\n(.*?)```", text, re.S) for command in block.splitlines()]
     return commands, [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", text, re.S)]
 
 
 def shell(script, directory, **environment):
-    """Commands of the page, with the kubectl at hand on the PATH."""
+    """Runs commands of the page, with a kubectl on the PATH."""
     binaries = pathlib.Path(directory) / "bin"
     binaries.mkdir(exist_ok=True)
     if not (binaries / "kubectl").exists():
@@ -36,10 +36,10 @@ def shell(script, directory, **environment):
 
 def test_a_type_from_yaml(stack, tmp_path):
     """
-    YAML of a CustomResourceDefinition of a megabyte becomes a type that kubectl finds; the APIService is of its group
+    A CustomResourceDefinition of a megabyte of YAML becomes a type that kubectl finds; the APIService names its group
     """
     crd = json.loads(json.dumps(CRD).replace("aquasecurity.github.io", GROUP))
-    # More than a command's argument can have.
+    # More than an argument of a command can hold.
     schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     schema["description"] = "It's \\ a `long` :'description' $HOME. " * 30000
     assert len(json.dumps(crd)) > 1_000_000
@@ -67,7 +67,7 @@ def test_a_type_from_yaml(stack, tmp_path):
 @pytest.mark.parametrize("cascade, finalizer", [
     ("background", None), ("orphan", "orphan"), ("foreground", "foregroundDeletion")])
 def test_cascade(stack, ns, tmp_path, cascade, finalizer):
-    """Stand-alone nobody takes the finalizer off, until somebody does by the page's second command"""
+    """Without a garbage collector the finalizer stays, until the page's second command removes it"""
     api = stack.first.api()
     api.create(POLR, report("r"), ns)
     commands, _ = section("Delete with `--cascade`")
@@ -82,7 +82,7 @@ def test_cascade(stack, ns, tmp_path, cascade, finalizer):
 
 
 def test_statements_of_the_page(stack):
-    """Each statement but that of the type is understood"""
+    """Every statement of the page with a cluster's uid runs"""
     statements = [line for line in re.findall(r"^SELECT .*?;$", PAGE, re.M) if "<uid of the cluster>" in line]
     assert len(statements) == 3
     for statement in statements:

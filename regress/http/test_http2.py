@@ -14,10 +14,10 @@ import pytest
 from client import POLR, path_of, report, result, run, until
 from conftest import Kubectl, KUBECTLS, kubectl_version, stack_command
 
-# What libh2o lets a connection have open at once; Go's client opens another connection above it.
+# Streams that libh2o lets a connection have open at once; above this number, Go's client opens another connection.
 STREAMS = 100
 
-# To this library GOAWAY is the end; to the protocol open streams go on behind it.
+# For this library GOAWAY ends the connection; in the protocol, open streams go on after it.
 CLIENT_OPEN = h2.connection.ConnectionState.CLIENT_OPEN
 h2.connection.H2ConnectionStateMachine._transitions[(CLIENT_OPEN, h2.connection.ConnectionInputs.RECV_GOAWAY)] = (None,
     CLIENT_OPEN)
@@ -29,7 +29,7 @@ def offering(stack):
 
 
 class Http2:
-    """A connection of HTTP/2; the answers come as they come."""
+    """An HTTP/2 connection that collects the answers of its streams."""
 
     def __init__(self, proxy, window=None, user="admin"):
         api = proxy.api(user)
@@ -62,7 +62,7 @@ class Http2:
         return stream
 
     def read(self, seconds=0.1):
-        """Takes what has come."""
+        """Reads the frames that have come."""
         if not self.sock.pending() and not select.select([self.sock], [], [], seconds)[0]:
             return
         received = self.sock.recv(65536)
@@ -100,7 +100,7 @@ class Http2:
         return int(self.headers[stream][":status"]), self.headers[stream], self.bodies[stream]
 
     def frames(self, stream):
-        """The events that are here whole: a DATA frame may end in the middle of a line."""
+        """Returns the complete events: a DATA frame may end in the middle of a line."""
         return [json.loads(line) for line in self.bodies[stream].rpartition(b"\n")[0].splitlines() if line.strip()]
 
     def wait_closed(self, seconds=20):
@@ -122,7 +122,7 @@ def connection(offering):
 
 
 def test_only_on_request(stack, offering):
-    """TR-01: ALPN gives HTTP/1.1 alone unless HTTP/2 was asked for on both sides"""
+    """TR-01: ALPN chooses HTTP/2 only if the proxy has --http2 and the client offers it"""
     for proxy, offered, chosen in ((stack.first, ["h2", "http/1.1"], "http/1.1"), (offering, ["h2", "http/1.1"], "h2"),
                                    (offering, ["http/1.1"], "http/1.1"), (offering, [], None)):
         api = proxy.api()
@@ -189,7 +189,7 @@ def test_many_watches(connection, api, ns):
 
 
 def test_reset_by_the_client(offering, connection, api, ns):
-    """TR-05: a watch that the client resets is gone at once, and the others of its connection are not"""
+    """TR-05: a watch that the client resets ends at once; the other watches of its connection go on"""
     streams = [connection.request(f"{path_of(POLR, ns)}?watch=true") for _ in range(10)]
     connection.wait(lambda: all(stream in connection.headers for stream in streams))
 
@@ -206,7 +206,7 @@ def test_reset_by_the_client(offering, connection, api, ns):
 
 
 def test_stalled_stream(offering, api, ns):
-    """TR-08: a stream whose client gives it no room holds up no other of its connection"""
+    """TR-08: a stream whose client gives it no room does not delay the other streams of its connection"""
     for number in range(8):
         api.create(POLR, report(f"r{number}", results=[result(message="x" * 250000)]), ns)
     connection = Http2(offering, window=20000)
@@ -222,7 +222,7 @@ def test_stalled_stream(offering, api, ns):
 
 
 def test_a_list_that_breaks(stack, ns):
-    """TR-06: an answer that cannot be finished is a stream that is reset, not a shorter list; the connection goes on"""
+    """TR-06: a list that cannot be finished ends with a reset of its stream; the connection goes on"""
     proxy = stack.proxy(flags=["--http2", "--workers=1", "--request-timeout=2s", "--v=1"])
     api = proxy.api()
     for number in range(40):
@@ -240,7 +240,7 @@ def test_a_list_that_breaks(stack, ns):
 
 
 def test_shutdown(stack, ns):
-    """TR-06, LC-01, LC-03: GOAWAY, watches end cleanly, what is under way is answered, and then the connection ends"""
+    """TR-06, LC-01, LC-03: GOAWAY comes, watches end cleanly, and then the connection ends"""
     proxy = stack.proxy(flags=["--http2", "--workers=1"])
     connection = Http2(proxy)
     watches = [connection.request(f"{path_of(POLR, ns)}?watch=true") for _ in range(5)]
@@ -272,8 +272,8 @@ def test_go_clients(offering, api, ns, tmp_path, binary):
 @pytest.mark.parametrize("user, code", [(None, 403), ("stranger", 401)])
 def test_anonymous_connections(stack, offering, user, code):
     """
-    AUTHN-08, TR-07: TestUnauthenticatedHTTP2ClientConnectionClose: after requests of somebody whom nobody knows the
-    connection is closed; what is open beside them goes on.
+    AUTHN-08, TR-07: TestUnauthenticatedHTTP2ClientConnectionClose: after requests of an unknown user the connection is
+    closed; requests that are open then are answered.
     """
     if user:
         stack_command("certificates", f"{stack.pki}/strangers")
@@ -283,7 +283,7 @@ def test_anonymous_connections(stack, offering, user, code):
     first, second = opened.request(path_of(POLR)), opened.request("/apis")
     assert [opened.answer(stream)[0] for stream in (first, second)] == [code, code]
     opened.wait_closed()
-    # Health is for everyone, and no reason to stay.
+    # Everybody may read health, but such a request does not keep the connection open.
     health = Http2(offering, user=None)
     assert health.answer(health.request("/livez"))[0] == 200
     health.wait_closed()
@@ -299,19 +299,19 @@ def test_known_connections_stay(offering):
         assert opened.answer(opened.request(path_of(POLR)))[0] == 403
     stranger = Http2(offering, user=None)
     assert stranger.answer(stranger.request("/livez"))[0] == 200
-    # By then the other would have been closed as well.
+    # By now the server would have closed the other connection, too.
     stranger.wait_closed()
     assert opened.answer(opened.request("/livez"))[0] == 200
     opened.close()
 
 
 def test_flood_of_a_stranger(offering):
-    """AUTHN-08, TR-07: requests that overlap do not keep such a connection open for ever."""
+    """AUTHN-08, TR-07: overlapping requests of an unknown user do not keep the connection open."""
     opened = Http2(offering, user=None)
     sent, deadline = 0, time.monotonic() + 60
     while not opened.closed and sent < 2000 and time.monotonic() < deadline:
         try:
-            # One more than the server allows may be open only when one has ended, however slow it is.
+            # When as many streams are open as the server allows, wait until one has ended, however slow it is.
             opened.read(20 if opened.h2.open_outbound_streams >= opened.h2.remote_settings.max_concurrent_streams
                         else 0)
             if not opened.closed and opened.h2.open_outbound_streams < opened.h2.remote_settings.max_concurrent_streams:

@@ -1,4 +1,4 @@
-"""import: reports of a cluster's CRDs, and of a reports-server, come into the database as they are, each verified."""
+"""import copies reports of a cluster's CRDs, or of a reports-server, into the database, and verifies each copy."""
 
 import contextlib
 import json
@@ -18,7 +18,7 @@ from crd_fixture import crd_certificates, crd_cluster  # noqa: F401 (fixtures)
 from crd_cluster import OPEN, KYVERNO, WG, call, command, load, report, table
 
 def stored(cluster):
-    """Documents in the database, by group, plural, namespace and name; without resourceVersion, as SQL has them."""
+    """Returns the documents in the database by group, plural, namespace and name; they have no resourceVersion."""
     rows = cluster.database.psql(f"SELECT json_build_array(s.\"group\", s.resource, s.namespace, s.name, "
                                  f"s.document::json)"
                                  f" FROM kube_reports.stored_report s WHERE s.cluster = '{cluster.uid}'")
@@ -26,7 +26,7 @@ def stored(cluster):
 
 
 def expected(cluster):
-    """What the cluster holds, likewise."""
+    """Returns the documents of the cluster, in the same form."""
     version = {WG: "wgpolicyk8s.io/v1alpha2", OPEN: "openreports.io/v1alpha1", KYVERNO: "reports.kyverno.io/v1"}
     return {(group, plural, *key): {**document, "apiVersion": version[group],
                                     "metadata": {name: value for name, value in document["metadata"].items()
@@ -35,7 +35,7 @@ def expected(cluster):
 
 
 def changes(cluster):
-    """How often objects were added, modified and deleted in the database."""
+    """Returns how often objects were added, modified and deleted in the database."""
     rows = cluster.database.psql(f"SELECT c.operation, count(*) FROM kube_reports_internal.change c JOIN "
                                  f"kube_reports_internal.lane l"
                                  f" ON l.id = c.lane JOIN kube_reports.cluster k ON k.id = l.cluster_id WHERE k.uid = "
@@ -55,7 +55,7 @@ def patch(cluster, name, label):
 
 
 def test_killed_in_the_middle(cluster):
-    """kill -9 at two places: what was committed is there, the next run brings the rest, nothing twice."""
+    """kill -9 at two places: committed objects stay, the next run imports the others, none is stored twice."""
     fill(cluster, 900)
     for behind in (200, 600):
         reached, go_on = threading.Event(), threading.Event()
@@ -74,7 +74,7 @@ def test_killed_in_the_middle(cluster):
         go_on.set()
         cluster.page_hook = None
         assert 0 < len(stored(cluster)) < 900
-    # The server may still commit what it was sent last.
+    # The server may still commit the last statement of the killed import.
     until(lambda: cluster.database.psql("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' "
                                         "AND state <> 'idle' AND pid <> pg_backend_pid()", user="postgres") == "0",
           20, "the backend of the killed import to be done")
@@ -88,8 +88,8 @@ def test_killed_in_the_middle(cluster):
 @pytest.mark.parametrize("offered", [True, False])
 def test_expired_in_the_middle(cluster, offered):
     """
-    410 behind 200 objects: goes on by the token that is offered, or from the beginning; either way it says so and all
-    is there.
+    The list expires (410) after 200 objects: import goes on with the token that the answer offers, or begins again.  In
+    both cases it says so, and all objects come.
     """
     fill(cluster, 500)
     cluster.expire_after, cluster.offer_token = 200, offered
@@ -106,7 +106,7 @@ def test_expired_in_the_middle(cluster, offered):
 
 
 def test_busy_server(cluster):
-    """429 with Retry-After, a 500 and a cut connection in the middle of the list: waited for, tried again."""
+    """429 with Retry-After, a 500 and a cut connection in the middle of the list: import waits and tries again."""
     fill(cluster, 300)
     cluster.throttled = 2
     cluster.trouble("policyreports.*continue", code=500, times=1)
@@ -124,7 +124,7 @@ def test_busy_server(cluster):
     "{}", '{"metadata": {"resourceVersion": "9"}}', '{"metadata": {"resourceVersion": "9"}, "items": {}}',
     '{"items": []}', "null", "<html>maintenance</html>"])
 def test_no_list(cluster, answer):
-    """200 with anything but a list, as from something in between: nothing is taken for gone, nothing is deleted."""
+    """An answer 200 that is no list, as from a load balancer: no object counts as gone, none is deleted."""
     fill(cluster, 3)
     load(cluster)
     for command_name, flags in (("import", ["--from-cluster", "--prune"]), ("cleanup", ["--yes"])):
@@ -140,7 +140,7 @@ def test_no_list(cluster, answer):
 
 
 def test_gone_in_the_middle(cluster):
-    """404 behind the first page, as from a server that has just begun: not everything was read, and import says so."""
+    """404 after the first page, as from a server that has just begun: import says that not everything was read."""
     fill(cluster, 6)
     cluster.trouble("policyreports.*continue", code=404)
     done = load(cluster, "--prune", "--page-size=2", "--kinds=policyreports", code=1)
@@ -151,7 +151,7 @@ def test_gone_in_the_middle(cluster):
 
 
 def test_never_ending_expiry(cluster):
-    """A server whose every continuation has expired, and which offers another each time, is given up."""
+    """A server answers every continuation with 410 and offers another one each time: import gives up."""
     fill(cluster, 6)
     cluster.trouble("policyreports.*continue", code=410, text=json.dumps(
         {"kind": "Status", "code": 410, "reason": "Expired", "metadata": {"continue": "more"}}))
@@ -160,7 +160,7 @@ def test_never_ending_expiry(cluster):
 
 
 def test_invalid_and_altered(cluster):
-    """Documents that the schema refuses are named one by one, one that loses a field likewise; the others come."""
+    """Each document that the schema refuses is named, and so is one that loses a field; the others are stored."""
     fill(cluster, 10)
     cluster.add(WG, "policyreports", {**report(20), "results": [{"policy": "p", "result": "bogus"}]})
     cluster.add(WG, "policyreports", {**report(21), "summary": "none"})
@@ -180,7 +180,8 @@ def test_invalid_and_altered(cluster):
 
 def test_refused_by_the_cluster(cluster):
     """
-    A kind that may not be listed is told and stops no other; without the right to read APIServices nothing is read.
+    import names a kind that it may not list, and goes on with the others; without the right to read APIServices it
+    reads nothing.
     """
     fill(cluster, 5)
     cluster.add(OPEN, "reports", {**report(1), "kind": "Report"})
@@ -201,7 +202,7 @@ def test_refused_by_the_cluster(cluster):
 
 
 def test_hidden_behind_a_service(cluster):
-    """A group that is served already is not read: what would come is not what etcd holds."""
+    """A group that kube-reports already serves is not read: its list would not be what etcd holds."""
     fill(cluster, 3)
     cluster.register(f"{WG}/v1alpha2")
     done = load(cluster, code=1)
@@ -212,8 +213,8 @@ def test_hidden_behind_a_service(cluster):
 
 def test_switched_meanwhile(cluster):
     """
-    Somebody switches the group between two pages: the list begins anew and has copies only.  That is no success, and
-    --prune deletes nothing.
+    Somebody switches the group to kube-reports between two pages: the list begins again and has only copies.  import
+    fails, and --prune deletes nothing.
     """
     fill(cluster, 30)
     load(cluster)
@@ -235,7 +236,7 @@ def test_switched_meanwhile(cluster):
 
 
 def test_by_another_version(cluster):
-    """While proxies serve our version, another one of the same schema reads etcd; what is newer here stays."""
+    """While proxies serve one version, import reads etcd by another version of the same schema; newer copies stay."""
     fill(cluster, 3)
     load(cluster)
     cluster.register(f"{WG}/v1alpha2")
@@ -252,7 +253,7 @@ def test_by_another_version(cluster):
 
 
 def test_progress_on_a_terminal(cluster):
-    """A line that changes: how many of how many, how fast, how long it will take; the table is not in it."""
+    """A terminal shows a line with the number of objects, the speed and the time left; the table has no such line."""
     fill(cluster, 300)
     held = threading.Event()
     # The second page is late, so that there is time for a line.
@@ -262,7 +263,7 @@ def test_progress_on_a_terminal(cluster):
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=terminal, text=True) as process:
         os.close(terminal)
         until(lambda: len(stored(cluster)) > 0, 60, "the first batch")
-        # Longer than between two lines, so that the batch behind it shows one.
+        # Longer than the pause between two lines, so that the next batch shows one.
         assert not held.wait(0.3)
         held.set()
         shown = b""
@@ -280,7 +281,7 @@ def test_progress_on_a_terminal(cluster):
 
 def test_wrong_databases(cluster):
     """
-    Nobody listens, no extension, a role of another cluster, a role without rights, an unknown kind, a wrong command
+    No server, no extension, a role of another cluster, a role without rights, an unknown kind, a wrong command
     line.
     """
     database = cluster.database
@@ -306,7 +307,7 @@ def test_wrong_databases(cluster):
 
 def test_changed_on_both_sides(cluster):
     """
-    The source goes on until nobody has changed the copy; what was changed or deleted here is kept, unless --overwrite
+    import updates copies that nobody has changed; it keeps what was changed or deleted here, unless --overwrite
     says otherwise.
     """
     fill(cluster, 6)
@@ -333,7 +334,7 @@ def test_changed_on_both_sides(cluster):
     assert (*key, "r-000003") not in now
     assert "shop/r-000002 is left as it is: it was changed here" in done.stderr
     assert "shop/r-000003 is left as it is: it was deleted here" in done.stderr
-    # Once more nothing changes; then the source wins.
+    # A repeat changes nothing; with --overwrite the source wins.
     assert table(load(cluster), "all") == {"read": 6, "unchanged": 3, "kept": 3, "verified": 3}
     assert table(load(cluster, "--overwrite"), "all") == {"read": 6, "imported": 1, "updated": 2, "unchanged": 3,
                                                           "verified": 6}
@@ -343,7 +344,7 @@ def test_changed_on_both_sides(cluster):
 
 def test_gone_at_the_source(cluster):
     """
-    Copies of what the source has no more are counted, and deleted here by --prune alone, unless somebody changed them
+    Copies of objects that the source has no more are counted; only --prune deletes them, unless somebody changed them
     here.
     """
     fill(cluster, 4)
@@ -357,7 +358,7 @@ def test_gone_at_the_source(cluster):
     assert len(stored(cluster)) == 4
     load(cluster, "--prune")
     assert [key[3] for key in sorted(stored(cluster))] == ["r-000000", "r-000001"]
-    # A type that could not be read to its end prunes nothing.
+    # A type whose list was not read to its end prunes nothing.
     cluster.forbidden = "policyreports[?]"
     load(cluster, "--prune", code=1)
     assert len(stored(cluster)) == 2
@@ -373,7 +374,7 @@ def test_refused_is_not_gone(cluster):
     assert table(done, "policyreports.wgpolicyk8s.io") == {"read": 2, "unchanged": 1, "refused": 1, "verified": 1,
                                                            "gone": 1}
     assert [key[3] for key in sorted(stored(cluster))] == ["r-000000", "r-000001"]
-    # The same for an object that the database cannot even look at: then no copy is looked for.
+    # The same for an object at which the database raises an error: then import looks for no gone copies.
     cluster.database.psql("""CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
         RAISE EXCEPTION 'not this one' USING ERRCODE = '22000'; END $$;
         CREATE TRIGGER refuse BEFORE UPDATE ON kube_reports.object FOR EACH ROW EXECUTE FUNCTION public.refuse()""")
@@ -404,7 +405,7 @@ def test_a_database_that_goes_away(cluster):
 
 # ---------- reports-server ----------
 
-# Whether they have namespaces.
+# Tables of a reports-server, and whether their reports have namespaces.
 TABLES = {"policyreports": True, "clusterpolicyreports": False, "ephemeralreports": True,
           "clusterephemeralreports": False, "reports": True, "clusterreports": False}
 
@@ -427,7 +428,7 @@ def reports_server_database(cluster):
 
 
 def put(cluster, plural, document, owner=None):
-    """The statement that makes a row as its Go code does: typed, annotated, with a version of its own."""
+    """Returns the statement that inserts a row as a reports-server does: annotated, with its own resourceVersion."""
     metadata = document["metadata"]
     for member, value in (("uid", str(uuid.uuid4())), ("resourceVersion", "17"), ("annotations", {}),
                           ("creationTimestamp", "2026-02-03T04:05:06Z")):
@@ -447,7 +448,7 @@ def from_server(cluster, name, *flags, code=0):
 
 
 def test_from_reports_server(cluster, server_database):
-    """Its tables, this cluster's rows and those that nobody has claimed, page by page; nothing is written there."""
+    """import reads the rows of this cluster and those of no cluster, page by page, and writes nothing in the source."""
     documents = {}
     statements = []
     for number in range(130):
@@ -455,7 +456,7 @@ def test_from_reports_server(cluster, server_database):
         owner = None if number % 10 else str(uuid.UUID(int=0))
         statements.append(put(cluster, "policyreports", document, owner))
         documents[WG, "policyreports", "shop", document["metadata"]["name"]] = document
-    # Of a document without a type, as typed Go objects are printed.
+    # A document without a kind, as Go prints typed objects.
     bare = report(1, namespace=None)
     del bare["kind"], bare["metadata"]["annotations"]
     statements.append(put(cluster, "clusterpolicyreports", bare))
@@ -482,7 +483,7 @@ def test_from_reports_server(cluster, server_database):
     assert stored(cluster) == documents
     assert table(from_server(cluster, server_database, code=1), "policyreports.wgpolicyk8s.io")["unchanged"] == 130
     assert writes() == before
-    # kube-apiserver need not be reached.
+    # This source needs no kube-apiserver.
     source = cluster.database.connection("postgres", server_database)
     done = subprocess.run([f"{cluster.database.directory}/dest/usr/bin/kube-reports-proxy", "import",
                            f"--cluster-id={cluster.uid}", f"--from-reports-server={source}",
@@ -508,7 +509,7 @@ def test_each_source_prunes_its_copies(cluster, server_database):
 
 
 def test_not_a_reports_server(cluster, server_database):
-    """Another database, another cluster's, none at all, one that lacks newer tables."""
+    """A database without such tables, one that does not answer, one of another cluster, one without newer tables."""
     assert "has no tables of a reports-server" in from_server(cluster, "postgres", code=1).stderr
     assert "cannot be reached" in call(cluster, "import",
                                        f"--from-reports-server=host={cluster.database.directory}/none", code=1).stderr
@@ -538,7 +539,7 @@ def test_help(cluster):
 
 def test_everything_as_it_is(cluster, capsys):
     """
-    Some thousand reports of several kinds: each is stored as it is there, results follow, a second run writes nothing.
+    Thousands of reports of several kinds are stored as the cluster has them; results follow; a repeat writes nothing.
     """
     fill(cluster, 5000, results=6)
     for number in range(150):
@@ -566,5 +567,5 @@ def test_everything_as_it_is(cluster, capsys):
     assert table(done, "all") == {"read": 5300, "unchanged": 5300, "verified": 5300}
     assert changes(cluster) == {"A": 5300}
     assert "were stored before" in done.stderr
-    # The source was read, and nothing else.
+    # import only read the source.
     assert not [entry for entry in cluster.requests if entry.method != "GET"]

@@ -1,4 +1,4 @@
-"""States of the past, and work that the engine refuses, where the server has no engine: upkeep of a proxy does it."""
+"""Where the server has no engine, upkeep of a proxy imports states of the past, and puts aside what it refuses."""
 
 import json
 import random
@@ -35,7 +35,7 @@ def document(name, body):
 
 
 def states(seed, count):
-    """Calls that import states and deletions, each an hour after the one before."""
+    """Yields calls that import states and deletions, each an hour after the one before."""
     chance = random.Random(seed)
     present = set()
     for number in range(count):
@@ -51,13 +51,13 @@ def states(seed, count):
 
 
 def imports(server):
-    """How many states wait, and how many of them were refused."""
+    """Returns how many states wait, and how many of them were refused."""
     found = server.rows("SELECT p.waiting, p.failed FROM kube_reports.pending p WHERE p.what = 'imports'")
     return found[0] if found else (0, 0)
 
 
 def test_import(servers, proxies):
-    """States of the past wait for a proxy, and then results, times, history and counts by day are those of C"""
+    """States of the past wait for a proxy; then results, times, history and counts by day equal those of C"""
     calls = list(states(SEED, 60))
     for server in servers:
         perform(server, calls)
@@ -91,7 +91,7 @@ def test_import_refused(servers, sqlstate, call, arguments):
 
 
 def test_import_order(servers):
-    """A state that is older than one that waits is refused at once"""
+    """A state that is older than a waiting one is refused at once"""
     for server in servers:
         import_at = "SELECT kube_reports.import_report(%s, %s, now() - %s * interval '1 hour')"
         results = [{"policy": "p", "result": "pass"}]
@@ -102,11 +102,11 @@ def test_import_order(servers):
 
 
 def test_import_refused_later(servers, proxies):
-    """A state that the engine refuses stays with the reason, and those behind it are imported"""
+    """A state that the engine refuses stays with the reason; the states after it are imported"""
     server = servers[1]
     import_at = "SELECT kube_reports.import_report(%s, %s, now() - %s * interval '1 hour')"
     perform(server, [(import_at, [CLUSTER, document("taken", {}), 5]), (import_at, [CLUSTER, document("next", {}), 4]),
-                     # Somebody else writes newer history meanwhile.
+                     # Another writer makes newer history meanwhile.
                      (INSERT, ["shop", "taken", "{}", '{"results": [{"policy": "p", "result": "pass"}]}'])])
     proxies()
     until(lambda: imports(server) == (1, 1) and pending(server) == 0, 60, "the refusal")
@@ -117,7 +117,7 @@ def test_import_refused_later(servers, proxies):
 
 
 def step(server, answers):
-    """One step of upkeep, as a proxy takes it; its questions by their hashes."""
+    """Takes one step of upkeep, as a proxy does; returns its questions by their hashes."""
     connection = psycopg2.connect(server.connection("kube_reports_proxy"))
     connection.autocommit = True
     with connection.cursor() as cursor:
@@ -128,7 +128,7 @@ def step(server, answers):
 
 
 def test_put_aside(servers, proxies):
-    """A report whose results the engine refuses is put aside with the reason, and does not block those behind it"""
+    """A report whose results the engine refuses is put aside with the reason, and does not block reports after it"""
     server = servers[1]
     perform(server, [("DELETE FROM kube_reports.object", [])])
     perform(server, [(INSERT, ["shop", name, "{}", json.dumps({"results": [{"policy": name, "result": "pass"}]})])

@@ -33,7 +33,7 @@ DUPLICATE, LONG, MANY = "FieldValueDuplicate", "FieldValueTooLong", "FieldValueT
 
 TEMPLATE = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": {"a": "b"}}, "anything": [1]}
 
-# keyword, spec that is valid, spec that is not, its errors
+# Keyword, valid spec, invalid spec, errors of the invalid one.
 CASES = [
     ("type string", {"text": "abc"}, {"text": 5}, [(TYPE, "spec.text")]),
     ("type integer", {"small": 3}, {"small": 1.5}, [(TYPE, "spec.small"), (INVALID, "<nil>")]),
@@ -92,7 +92,7 @@ CASES = [
     ("unknown format", {"unknownFormat": "anything"}, None, None),
 ]
 
-# format: valid, invalid (None: everything is)
+# Format: valid value, invalid value (None: every value is valid).
 FORMATS = {
     "bsonobjectid": ("507f1f77bcf86cd799439011", "507f1f77"),
     "byte": ("aGVsbG8=", "***"),
@@ -128,7 +128,7 @@ def register(stack, crd, check=True):
 
 
 def small_crd():
-    """One version, one string: what most refused ones are made of."""
+    """Returns a CRD with one version and one string: most refused CRDs are variants of it."""
     return {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
             "metadata": {"name": "refusals.refused.example"},
             "spec": {"group": "refused.example", "scope": "Namespaced",
@@ -149,7 +149,7 @@ def keywords(stack):
 
 
 def keyword(spec, name="k", **more):
-    """A document whose spec is valid but for what is given; ... takes a member away."""
+    """Returns a document with these members of spec, which is valid without them; ... removes a member."""
     full = {"text": "abc", **spec}
     return {"apiVersion": f"{GROUP}/v1", "kind": "Keyword", "metadata": {"name": name},
             "spec": {key: value for key, value in full.items() if value is not ...}, **more}
@@ -162,7 +162,7 @@ def causes(answer):
 
 
 def used_keywords(schema):
-    """All keywords that a schema uses, those of its parts included."""
+    """Returns all keywords that a schema uses, with those of its parts."""
     found = set(schema)
     parts = [*schema.get("properties", {}).values()]
     for key in ("items", "not", "additionalProperties"):
@@ -189,7 +189,7 @@ def test_keyword(keywords, ns, name, good, bad, errors):
     if bad is not None:
         found = causes(keywords.post(path_of(KEYWORDS, ns), keyword(bad, name="bad")))
         assert errors is None or found == errors, found
-        # A write of the stored object is held to the same.
+        # An update is checked in the same way.
         stored["spec"] = keyword(bad)["spec"]
         assert causes(keywords.put(path_of(KEYWORDS, ns, "k"), stored)) == found
     assert keywords.names(KEYWORDS, ns) == ["k"]
@@ -206,7 +206,7 @@ def test_format(keywords, ns, name):
 
 def test_deprecated_version(keywords, ns):
     """
-    WARN-02: every answer about a deprecated version says so, whatever the verb, one about another version does not
+    WARN-02: every answer about a deprecated version has the warning, whatever the verb; answers about others have none
     """
     words = '299 - "keywords.example.com/v1alpha1 is deprecated"'
     old = path_of(f"{GROUP}/v1alpha1/keywords", ns)
@@ -227,7 +227,7 @@ def test_deprecated_version(keywords, ns):
 
 
 def test_words_for_deprecated_versions(keywords, stack, ns):
-    """WARN-02: without words of its own a version names the best one that may be used instead, if it comes before it"""
+    """WARN-02: without a warning of its own, a version names the best other version, if that one comes before it"""
     crd = small_crd()
     [version] = crd["spec"]["versions"]
     crd["spec"]["versions"] = [{**version, "name": name, "storage": name == "v1", "served": name != "v3",
@@ -248,7 +248,7 @@ def test_words_for_deprecated_versions(keywords, stack, ns):
 
 
 def test_min_and_max_properties(keywords, stack, ns):
-    """What is counted is what would be stored: after pruning and defaulting"""
+    """The members that count are those that would be stored: after pruning and defaulting"""
     unknown = {f"unknown{number}": 1 for number in range(50)}
     assert keywords.create(KEYWORDS, keyword(unknown), ns)["spec"].keys() == {"text", "choice", "count", "flag",
         "nullableWithDefault", "defaults"}
@@ -273,7 +273,7 @@ def test_min_and_max_properties(keywords, stack, ns):
 
 
 def test_messages(keywords, ns):
-    """The texts of a few, word by word"""
+    """Some texts, word by word"""
     for spec, text in (
             ({"text": "a"}, 'spec.text: Invalid value: "a": spec.text in body should be at least 2 chars long'),
             ({"text": "ABC"}, "spec.text: Invalid value: \"ABC\": spec.text in body should match '^[a-z]+$'"),
@@ -297,8 +297,8 @@ def test_messages(keywords, ns):
 
 def test_defaults(keywords, ns):
     """
-    default: for what is missing, also inside of a default and of list items; a null that may not be one counts as
-    missing
+    Defaults are set for missing members, also inside of defaults and of list items; a null that is not allowed counts
+    as missing
     """
     spec = keywords.create(KEYWORDS,
                            keyword({"defaults": {"items": [{}, {"level": "high"}]}, "choice": None,
@@ -314,7 +314,7 @@ def test_defaults(keywords, ns):
 
 
 def test_pruning(keywords, ns):
-    """Unknown members go, unless they are to be kept or stand in what is kept"""
+    """Unknown members are removed, unless the schema preserves them or the object around them"""
     document = keyword({"unknown": 1, "free": {"any": {"thing": 1}, "known": {"kept": "x", "lost": 1}},
                         "untyped": {"a": [1]},
                         "nothing": {}, "embedded": {"apiVersion": "v1", "kind": "X",
@@ -345,7 +345,7 @@ def test_name_in_metadata(keywords, ns):
 
 
 def test_versions_and_columns(keywords, ns):
-    """A version that is not served is not there; columns are of their version"""
+    """A version that is not served does not exist for clients; columns are those of the version"""
     assert keywords.get(f"/apis/{GROUP}/v1beta1").code == 404
     keywords.create(f"{GROUP}/v1alpha1/keywords", {**keyword({}), "apiVersion": f"{GROUP}/v1alpha1"}, ns)
     table = keywords.get(path_of(KEYWORDS, ns), accept=TABLE).json
@@ -358,7 +358,7 @@ def test_versions_and_columns(keywords, ns):
 
 
 def test_status(keywords, ns):
-    """The status subresource of v1: a status is not taken on create"""
+    """v1 has the subresource status: a create ignores the status"""
     assert "status" not in keywords.create(KEYWORDS, keyword({}, status={"phase": "x"}), ns)
     assert keywords.patch(path_of(KEYWORDS, ns, "k") + "/status",
                           {"status": {"phase": "x"}}).json["status"] == {"phase": "x"}
@@ -371,7 +371,7 @@ def test_status(keywords, ns):
 AT = "spec.versions[0].schema.openAPIV3Schema"
 
 
-# What is put into the schema of spec.a, and the path below it that is named.
+# Keywords that are put into the schema of spec.a, and the path below it that the error names.
 REFUSED_KEYWORDS = [
     ({"x-kubernetes-validations": [{"message": "no rule"}]}, ".x-kubernetes-validations[0].rule"),
     ({"x-kubernetes-validations": {"rule": "true"}}, ".x-kubernetes-validations"),
@@ -438,7 +438,7 @@ def refused(stack, crd, path):
 
 
 def changed(*steps, to):
-    """A CRD in which the member at steps is another."""
+    """Returns a CRD with another value at a path."""
     crd = small_crd()
     at = crd
     for step in steps[:-1]:
@@ -493,7 +493,7 @@ def test_refused_field(stack, steps, to, path):
 
 @checks_of_c
 def test_several_reasons(stack):
-    """All of them are told at once"""
+    """The error names all reasons at once"""
     crd = changed("spec", "conversion", to={"strategy": "Webhook"})
     crd["spec"]["versions"][0]["subresources"] = {"scale": {}}
     crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["uniqueItems"] = True

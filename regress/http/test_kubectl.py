@@ -1,4 +1,4 @@
-"""Every kubectl at hand against the proxy (issue 2: the commands of the list, done when 2 and 4)."""
+"""Every kubectl on this machine against the proxy (issue 2: the commands of the list, done when 2 and 4)."""
 
 import json
 import os
@@ -16,7 +16,7 @@ SCOPE = {"apiVersion": "v1", "kind": "Pod", "name": "web-0"}
 
 
 def polr(name, ns, passes=1, app="a", **more):
-    """A report as a user writes it, with the scope that the columns show."""
+    """Returns a report as a user writes it, with the scope that the columns show."""
     document = report(name, ns, labels={"app": app}, scope={**SCOPE, "namespace": ns}, **more)
     document["summary"]["pass"] = passes
     return document
@@ -37,18 +37,18 @@ def written(tmp_path):
 
 @pytest.fixture
 def three(api, ns):
-    """Three reports to look at: r1 and r3 of app a, r2 of app b."""
+    """Three reports: r1 and r3 have the label app=a, r2 has app=b."""
     return [api.create(POLR, polr(name, ns, passes, app), ns)
             for name, passes, app in (("r1", 5, "a"), ("r2", 3, "b"), ("r3", 4, "a"))]
 
 
 def rows(text):
-    """A printed table as lists of cells; no cell here has a blank in it."""
+    """Returns a printed table as lists of cells; no cell here contains a blank."""
     return [line.split() for line in text.splitlines()]
 
 
 class Lines:
-    """The lines of a process, with a deadline for each."""
+    """Reads the lines of a process, with a deadline for each."""
 
     def __init__(self, process):
         self.process = process
@@ -79,7 +79,7 @@ class Lines:
 # ---- discovery and documentation ----
 
 def test_versions_at_hand():
-    """VER-01: the one of Debian asks for version v2beta1 of discovery or for none; others at hand are tested like it"""
+    """VER-01: Debian's kubectl asks for version v2beta1 of discovery or for none; all tests run with the others, too"""
     minors = [int(kubectl_version(path).split(".")[1]) for path in KUBECTLS]
     assert min(minors) <= 28
 
@@ -157,7 +157,7 @@ def test_get(kubectl, three, ns):
 
 
 def test_get_wide(kubectl, api, three, ns):
-    """The columns of each kind's CRD, the wide ones only when asked for"""
+    """The columns are those of each kind's CRD; wide columns are printed only with -o wide"""
     heading, *found = rows(kubectl.out("get", "polr", "-n", ns, "-o", "wide"))
     assert heading == COLUMNS and [row[:-1] for row in found] == PRINTED
     api.create(REPS, report("r", ns, resource=REPS, scope=SCOPE), ns)
@@ -183,14 +183,14 @@ def test_get_wide(kubectl, api, three, ns):
 def test_get_nothing(kubectl, ns):
     done = kubectl("get", "polr", "-n", ns)
     assert (done.out, done.err) == ("", f"No resources found in {ns} namespace.\n")
-    # In any namespace but default, kubectl asks for the namespace next, which a stand-alone proxy does not have.
+    # In a namespace other than default, kubectl asks for the namespace next, which a stand-alone proxy does not have.
     done = kubectl("get", "polr", ns, "-n", "default", check=False)
     assert (done.code, done.err) == (1,
                                      f'Error from server (NotFound): policyreports.wgpolicyk8s.io "{ns}" not found\n')
 
 
 def shown(kubectl, documents):
-    """Documents as kubectl prints them: without managed fields since 1.21."""
+    """Returns documents as kubectl prints them: without managed fields since 1.21."""
     if kubectl.minor < 21:
         return documents
     return [{**document, "metadata": {key: value for key, value in document["metadata"].items()
@@ -235,7 +235,7 @@ def test_get_selectors(kubectl, three, ns):
 
 
 def test_get_everywhere(kubectl, api, three, ns):
-    """KC-01: -A: first by namespace, then by name"""
+    """KC-01: -A sorts by namespace, then by name"""
     api.create(POLR, polr("r0", ns + "-b", app="a"), ns + "-b")
     heading, *found = rows(kubectl.out("get", "polr", "-A"))
     assert heading == ["NAMESPACE", *COLUMNS]
@@ -246,7 +246,7 @@ def test_get_everywhere(kubectl, api, three, ns):
 
 
 def test_get_chunks_and_order(kubectl, stack, three, ns):
-    """KC-01, PAGE-07: --chunk-size asks for the pages, each in a request of its own"""
+    """KC-01, PAGE-07: with --chunk-size, kubectl reads each page with a request"""
     assert first_column(kubectl, "-n", ns, "--chunk-size=1") == ["r1", "r2", "r3"]
     done = kubectl("get", "polr", "-n", ns, "--chunk-size=1", "-v=6")
     assert (done.out + done.err).count("limit=1") == 3
@@ -295,7 +295,7 @@ def test_create_cluster_wide(kubectl, api, written, ns):
 
 
 def test_apply(kubectl, api, written, ns):
-    """KC-01: twice the same, then with a change: a value, a removed label, a removed list item"""
+    """KC-01: the same document twice, then one with another value, without a label and without an item of a list"""
     first = polr("r", ns, results=[result(), result(policy="second")])
     path = written(first)
     assert kubectl.out("apply", "-f", path) == "policyreport.wgpolicyk8s.io/r created\n"
@@ -314,7 +314,7 @@ def test_apply(kubectl, api, written, ns):
 
 
 def test_apply_what_get_wrote(kubectl, api, tmp_path, three, ns):
-    """A v1 List: kubectl maps it through the core group that a cluster always has"""
+    """kubectl maps a v1 List through the core group, which every cluster has"""
     path = tmp_path / "list.yaml"
     path.write_text(kubectl.out("get", "polr", "-n", ns, "-o", "yaml"))
     assert "kind: List" in path.read_text()
@@ -323,7 +323,7 @@ def test_apply_what_get_wrote(kubectl, api, tmp_path, three, ns):
 
 
 def test_get_missing(kubectl, ns):
-    """kubectl looks whether the namespace is there before it says what is missing"""
+    """kubectl asks for the namespace before it says that the report is missing"""
     done = kubectl("get", "polr", "missing", "-n", ns, check=False)
     assert done.code == 1
     assert done.err == 'Error from server (NotFound): policyreports.wgpolicyk8s.io "missing" not found\n'
@@ -366,7 +366,7 @@ def test_patch(kubectl, api, three, ns):
     assert [each["policy"] for each in api.get(path).json["results"]] == ["require-labels", "added"]
     before = api.get(path).json
     done = kubectl("patch", "polr", "r1", "-n", ns, "--type=json", "-p", json.dumps(operations), check=False)
-    # The old kubectl leaves the server's message out.
+    # Before 1.27 kubectl omits the server's message.
     message = ": the server rejected our request due to an error in our request" if kubectl.minor >= 27 else ""
     assert (done.code, done.err) == (1, f"The request is invalid{message}\n")
     assert "(no change)" in kubectl.out("patch", "polr", "r1", "-n", ns, "--type=merge", "-p",
@@ -400,12 +400,12 @@ def test_label_and_annotate(kubectl, api, three, ns):
     assert api.get(path).json["metadata"]["annotations"] == {"note": "two words"}
     kubectl("annotate", "polr", "--all", "-n", ns, "note-")
     assert "annotations" not in api.get(path).json["metadata"]
-    # Metadata is no part of the generation.
+    # A change of metadata does not change the generation.
     assert api.get(path).json["metadata"]["generation"] == 1
 
 
 def deleted(kubectl, ns, *names):
-    """What kubectl says of deleted reports: with their namespace after 1.32."""
+    """Returns what kubectl prints about deleted reports: with their namespace after 1.32."""
     place = f" from {ns} namespace" if kubectl.minor > 32 else ""
     return "".join(f'policyreport.wgpolicyk8s.io "{name}" deleted{place}\n' for name in names)
 
@@ -466,7 +466,7 @@ def test_watch(kubectl, stack, written, ns, tmp_path):
 
 
 def test_watch_everywhere(kubectl, stack, written, ns, tmp_path):
-    """Done when 2, as it is typed: get polr -A --watch"""
+    """Done when 2, with the command as it is there: get polr -A --watch"""
     other = Kubectl(kubectl.binary, stack.second, tmp_path / "other-cache")
     other("apply", "-f", written(polr("r1", ns, passes=1)))
 
@@ -485,7 +485,7 @@ def test_watch_everywhere(kubectl, stack, written, ns, tmp_path):
 @pytest.mark.parametrize("watcher", ["wait", "delete"])
 def test_wait_for_delete(kubectl, stack, second_api, ns, watcher):
     """
-    KC-01: wait --for=delete, and delete, which waits by itself, return when the last finalizer is gone and not before
+    KC-01: wait --for=delete, and delete, which waits by itself, return only when the last finalizer is gone
     """
     document = polr("r", ns)
     document["metadata"]["finalizers"] = ["example.com/hold"]
@@ -512,7 +512,7 @@ def test_wait_for_delete(kubectl, stack, second_api, ns, watcher):
 
 @pytest.fixture
 def store(api, ns):
-    """One report was there before and is the only one afterwards, unchanged."""
+    """One report exists before the test; after it, this report is the only one, and unchanged."""
     stored = api.create(POLR, polr("kept", ns), ns)
     yield stored
     after = api.get(path_of(POLR, ns)).json["items"]
@@ -540,7 +540,7 @@ def test_apply_missing_required_field(kubectl, store, written, ns):
     text = 'The PolicyReport "r" is invalid: results[0].policy: Required value'
     refused(kubectl, text, "apply", "--validate=false", "-f", path)
     if kubectl.minor < 24:
-        # Before 1.24 kubectl finds it by itself, in the OpenAPI document.
+        # Before 1.24 kubectl finds the mistake itself, in the OpenAPI document.
         text = (f'error: error validating "{path}": error validating data: ValidationError(PolicyReport.results[0]): '
                 'missing required field '
                 '"policy" in io.wgpolicyk8s.v1alpha2.PolicyReport.results; if you choose to ignore these errors, turn '
@@ -550,7 +550,7 @@ def test_apply_missing_required_field(kubectl, store, written, ns):
 
 
 def test_apply_unknown_field(kubectl, store, written, ns):
-    """Strict validation is kubectl's default, by the server or by the OpenAPI document"""
+    """Strict validation is kubectl's default, either by the server or by the OpenAPI document"""
     done = kubectl("apply", "-f", written({**polr("r", ns), "nonsense": 1}), check=False)
     assert done.code == 1
     assert 'unknown field "nonsense"' in done.err, done.err
@@ -594,7 +594,7 @@ def test_apply_stale_version(kubectl, api, written, ns):
 
 
 def test_apply_malformed_json(kubectl, store, ns, tmp_path):
-    """kubectl parses what it sends; raw, the body is the server's to judge"""
+    """kubectl parses the file itself; with --raw it sends the file as it is, and the server refuses it"""
     file = tmp_path / "malformed.json"
     file.write_text('{"apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport", "metadata": {"name": "r"},, }')
     done = kubectl("apply", "-n", ns, "-f", str(file), check=False)

@@ -22,11 +22,12 @@ LIST = path_of(POLR)
 @pytest.fixture(scope="module")
 def large(module_stack):
     """
-    A stack with 10,000 generated reports in 100 namespaces; "roomy" accepts bodies of 30 MiB, "plain" is as it comes.
+    A stack with 10,000 generated reports in 100 namespaces; the proxy "roomy" accepts bodies of 30 MiB, "plain" has no
+    flags.
     """
     module_stack.database.psql(f"SET client_min_messages = warning;\n\\ir {GENERATE}\nSELECT "
                                f"pg_temp.store('{module_stack.cluster}', 'pss', 1, {ITEMS});\n",
-                               # SQL checks documents more slowly than the engine.
+                               # The variant in SQL checks documents more slowly than the engine.
                                timeout=600)
     module_stack.plain = module_stack.proxy()
     module_stack.roomy = module_stack.proxy(flags=[f"--max-request-body-bytes={30 * MIB}"])
@@ -35,8 +36,8 @@ def large(module_stack):
 
 def database_use(stack):
     """
-    Lists that the proxies' database connections are at, and transactions that they hold open; polls and upkeep come and
-    go.
+    Returns the lists that connections of proxies run now, and their open transactions; polls and upkeep are left out,
+    because they come and go.
     """
     return stack.database.psql("SELECT state, left(query, 100) FROM pg_stat_activity WHERE usename = "
                                "'kube_reports_proxy'"
@@ -45,7 +46,7 @@ def database_use(stack):
 
 
 class RawList:
-    """A list whose answer is read by hand, from a socket that holds little."""
+    """A list whose answer the test reads piece by piece, from a socket with a small buffer."""
 
     def __init__(self, api, path, buffer=4096):
         plain = socket.socket()
@@ -63,7 +64,7 @@ class RawList:
         return chunk
 
     def document(self):
-        """Reads the rest and takes the chunks apart."""
+        """Reads the rest; returns the document from the chunks."""
         while self.read(65536):
             pass
         head, _, rest = b"".join(self.received).partition(b"\r\n\r\n")
@@ -82,7 +83,7 @@ class RawList:
 
 
 def warm_up(proxy):
-    """Every worker has served a short list; peaks count from now.  Returns the memory in use."""
+    """Makes every worker serve a short list, and resets the peak of memory; returns the memory in use."""
     for _ in range(20):
         assert proxy.api().get(LIST, limit=10).code == 200
     proxy.reset_peak()
@@ -104,7 +105,7 @@ def test_ten_thousand_reports(large):
 
 
 def test_four_lists_at_once(large):
-    """The bound holds for all of them together: four readers, none of them fast"""
+    """The limit holds for four lists at once, which are all read slowly"""
     before = warm_up(large.plain)
     lists = [RawList(large.plain.api(), LIST, buffer=65536) for _ in range(4)]
     documents = []
@@ -119,7 +120,7 @@ def test_four_lists_at_once(large):
 
 
 def test_slow_client(large):
-    """DONE 3: 1 KB/s costs neither memory nor a database connection, and what it reads is the state when it asked"""
+    """DONE 3: a client that reads 1 KB/s holds neither memory nor a connection; it gets the state when it asked"""
     api = large.plain.api()
     before = warm_up(large.plain)
     slow = RawList(api, LIST)
@@ -131,7 +132,7 @@ def test_slow_client(large):
         victim = api.get(LIST, limit=1).json["items"][0]["metadata"]
         for number in range(6):
             slow.read(1024)
-            # Others are served at once, and no connection is in a transaction for the slow one.
+            # Other clients are served at once, and no connection is in a transaction for the slow client.
             started = time.monotonic()
             path = path_of(POLR, "others", f"r{number}")
             assert api.post(path_of(POLR, "others"), report(f"r{number}")).code == 201
@@ -152,7 +153,7 @@ def test_slow_client(large):
 
 
 def test_aborted_lists(large):
-    """A client that leaves in the middle leaves nothing behind"""
+    """Clients that leave in the middle of a list leave no connection, query or memory behind"""
     api = large.plain.api()
     before = warm_up(large.plain)
     connections = large.plain.metric("kube_reports_connections")
@@ -170,7 +171,7 @@ def test_aborted_lists(large):
 
 
 def test_twenty_mebibytes(large):
-    """Created, got, listed, patched, watched and deleted; a proxy without the flag takes no such body but serves it"""
+    """A body of 20 MiB goes through all requests; a proxy without the flag refuses the body, but serves the report"""
     roomy, plain = large.roomy.api(), large.plain.api()
     path = path_of(POLR, "big", "big")
     document = report("big", "big",
@@ -198,7 +199,7 @@ def test_twenty_mebibytes(large):
         assert patched["summary"]["pass"] == 1 and patched["results"][-1]["result"] == "fail" and len(
             patched["results"]) == 18500
         assert patched["metadata"]["generation"] == 3
-        # A small patch of a large object is a small body.
+        # A small patch of a large object has a small body.
         assert plain.patch(path, {"metadata": {"labels": {"a": "b"}}}, seconds=60).code == 200
         replaced = plain.get(path, seconds=60).json
         failure(plain.put(path, replaced), 413, "RequestEntityTooLarge")
@@ -217,7 +218,7 @@ def test_twenty_mebibytes(large):
 
 
 def test_beyond_the_raised_limit(large):
-    """The flag's value is the limit that is told"""
+    """The error names the limit that the flag gives"""
     body = json.dumps(report("big", "big", results=[result(message="m" * (31 * MIB))]))
     status = failure(large.roomy.api().post(path_of(POLR, "big"), body), 413, "RequestEntityTooLarge")
     assert status["message"] == f"Request entity too large: limit is {30 * MIB}"

@@ -1,4 +1,4 @@
-"""What .ci/check-layers refuses: each fault in a copy of the tree is named."""
+"""Each fault in a copy of the tree is named by .ci/check-layers or .ci/format."""
 
 import re
 import shutil
@@ -19,7 +19,7 @@ def fixture_tree(tmp_path_factory):
 
 
 def check(tree):
-    """The exit code of the check, and what it prints."""
+    """Returns the exit code of the check, and what it prints."""
     done = subprocess.run([tree / ".ci" / "check-layers"], capture_output=True, text=True, check=False)
     assert done.stderr == ""
     return done.returncode, done.stdout
@@ -62,7 +62,7 @@ def test_the_check_names_a_fault(tree, name, added, said):
 
 
 def test_the_format_names_what_is_too_long(tmp_path):
-    """The limits of a C function and of a C file, each with one that has just as many lines as it may."""
+    """A function and a file of C at their limits are accepted; one line more, or one column more, is named."""
     def function(name, lines):
         return f"static void\n{name}(void)\n{{\n" + "\t;\n" * (lines - 3) + "}\n\n"
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
@@ -82,7 +82,7 @@ def test_the_format_names_what_is_too_long(tmp_path):
 
 
 def table_of(name, declaration, entry):
-    """The entries of a table in C, each as what the expression takes from it."""
+    """Returns the entries of a table in C, each with what the expression takes from it."""
     text = (TOP / "extension" / "engine" / name).read_text()
     body = re.search(rf"{re.escape(declaration)}\[\] = \{{\n(.*?)^\}};", text, re.M | re.S).group(1)
     return re.findall(entry, body)
@@ -93,7 +93,7 @@ def table_of(name, declaration, entry):
     ("FieldShape owner_fields", "SchemaProperty owner_properties", "MetaField owner_reference_fields"),
 ])
 def test_the_three_tables_of_metadata_agree(admitted, owned, described):
-    """What a write admits, what managed fields follow and what OpenAPI describes are the same fields of one kind."""
+    """A write admits, managed fields follow and OpenAPI describes the same fields, with the same kinds."""
     kinds = {"FIELD_STRING": "string", "FIELD_DROPPED": "string", "FIELD_INT": "integer", "FIELD_BOOL": "boolean",
              "FIELD_STRING_MAP": "map", "FIELD_TIME": "time", "FIELD_STRING_LIST": "strings",
              "FIELD_MANAGED": "objects", "FIELD_OWNERS": "objects",

@@ -1,4 +1,4 @@
-"""What one document may cost: memory by its size, work by its size, and nothing of its neighbours (issue 13)."""
+"""What one document may cost: memory and work grow with its size only, and other documents do not suffer (issue 13)."""
 
 import json
 
@@ -12,13 +12,13 @@ pytestmark = only_c_because("measures a backend that runs the engine")
 
 KIB, MIB = 1024, 1024 * 1024
 
-# The budget of an arena, and the room for what is made beside it: the texts themselves, rows, sorts.
+# The budget of an arena (FLOOR, PER_BYTE), and room for what is outside of it: the texts themselves, rows, sorts.
 FLOOR = 32 * MIB
 PER_BYTE = 50
 BESIDE = 24 * MIB
 
-# What is bounded takes a second at most, also on a slow machine under load much less than this; unbounded, it took much
-# more.
+# Bounded work takes a second at most, and little more than this on a slow machine under load.  Without a bound it took
+# much longer.
 PATIENCE = "10s"
 
 
@@ -30,7 +30,7 @@ class Backend:
         self.connection = psycopg2.connect(stack.database.connection())
         self.connection.autocommit = True
         self.run(f"SET statement_timeout = '{PATIENCE}'")
-        # Compiled definitions stay: they are not what is measured.
+        # Compiled definitions stay in memory: compile them before a test measures.
         self.write(report("warm-up", "warm-up", results=[result()]))
 
     def run(self, sql, *values):
@@ -43,7 +43,7 @@ class Backend:
             return next(int(line.split()[1]) * KIB for line in file if line.startswith(field + ":"))
 
     def peak(self, sql, *values):
-        """The rows that a statement returns, and by how much the memory grew meanwhile at most."""
+        """Returns the rows of a statement, and the most by which the memory grew while it ran."""
         with open(f"/proc/{self.connection.info.backend_pid}/clear_refs", "w", encoding="ascii") as file:
             file.write("5")
         before = self.status("VmRSS")
@@ -51,7 +51,7 @@ class Backend:
         return rows, self.status("VmHWM") - before
 
     def write(self, *documents, verb="create", kind="application/json", **query):
-        """Writes of one batch; the codes and bodies of the answers, the warnings, and the growth."""
+        """Writes a batch; returns the codes and bodies of the answers, the warnings, and the growth of memory."""
         requests, bodies = [], []
         for document in documents:
             text = document if isinstance(document, str) else json.dumps(document, separators=(",", ":"))
@@ -83,13 +83,13 @@ def allowed(*texts):
 
 
 def in_document(name, metadata="", body=""):
-    """A policy report as text."""
+    """Returns a policy report as text."""
     return ('{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport","metadata":{"name":"%s",'
             '"namespace":"warm-up"%s}%s}'
             % (name, metadata, body))
 
 
-# The results of a document that is stored nowhere, as a write finds them.
+# Derives the results of a document that is not stored, as a write does.
 DIFFERENCE = ("SELECT count(*), count(DISTINCT d.subject), count(DISTINCT d.detail), sum(octet_length(d.message)), "
               "count(d.policy)"
               " FROM kube_reports_internal.mapping_for(%s::text::kube_reports.report) m,"
@@ -102,7 +102,7 @@ def subjects(count):
 
 
 def test_one_message_of_many_resources(backend):
-    """A message is hashed and returned once for all subjects of its result"""
+    """The database hashes and returns the message of a result once for all its subjects"""
     document = json.dumps(report("many", results=[result(message="m" * 95000, resources=subjects(10000))]),
                           separators=(",", ":"))
     rows, grown = backend.peak(DIFFERENCE, document, document)
@@ -119,7 +119,7 @@ def test_equal_messages_of_many_resources(backend):
 
 
 def test_rows_of_one_message(backend):
-    """What is stored of a result about several resources"""
+    """The rows of a result about several resources share one detail"""
     document = report("several", "warm-up",
                       results=[result(message="of several", resources=subjects(100), properties={"a": "b"}),
                                                                         result("other", message="of one",
@@ -160,7 +160,7 @@ def test_memory_of_an_admission(backend, case):
 @pytest.fixture(scope="module")
 def maps(stack):
     """
-    A type whose objects may have members of any name, each with members that it knows, and one that is a resource.
+    A type whose objects have members with any name: parts, with known members each, and embedded resources.
     """
     group = "limits.example"
     schema = {"type": "object", "properties": {
@@ -181,14 +181,14 @@ def maps(stack):
 
 
 def admit(backend, version, document):
-    """write_admit() of a create: code, warnings, and the growth."""
+    """Calls write_admit() for a create; returns the code, the warnings, and the growth of memory."""
     group, _, version = version.partition("/")
     request = {"verb": "create", "group": group, "version": version, "resource": "maps", "namespace": "warm-up",
                "contentType": "application/json", "username": "u", "query": {}}
     sql = ("SELECT a.code, a.warnings FROM kube_reports.resource_type t JOIN kube_reports_internal.resource_version v "
            "ON v.resource_type = t.id,"
            " kube_reports_internal.write_admit(v.id, v.definition, %s, %s, false) a WHERE t.\"group\" = %s")
-    # Once to compile the definition.
+    # The first call compiles the definition.
     backend.run(sql, json.dumps(request), b"{}", group)
     [(code, warnings)], grown = backend.peak(sql, json.dumps(request), document.encode(), group)
     return code, warnings, grown
@@ -196,7 +196,7 @@ def admit(backend, version, document):
 
 @pytest.mark.parametrize("where", ["parts", "embedded"])
 def test_warnings_below_a_long_key(backend, maps, where):
-    """A path is cut before it is repeated for each unknown field below it"""
+    """A path is shortened before it is repeated for each unknown field below it"""
     key = "k" * 300000
     below = ({f"u{n}": 1 for n in range(1000)} if where == "parts" else
              [{"apiVersion": "v1", "kind": "A", "metadata": {"name": "a", f"u{n}": 1}} for n in range(2000)])
@@ -208,7 +208,7 @@ def test_warnings_below_a_long_key(backend, maps, where):
 
 
 def test_pattern_over_a_long_text(backend, maps):
-    """The work of a search is bounded over all places where a match may begin, and an answer is there at once"""
+    """The work of a search is bounded over all places where a match may begin: answers come at once"""
     text = {"apiVersion": maps, "kind": "Map", "metadata": {"name": "x", "namespace": "warm-up"}}
     code, _, _ = admit(backend, maps, json.dumps({**text, "text": "a" * 200000}))
     assert code == 422
@@ -217,7 +217,7 @@ def test_pattern_over_a_long_text(backend, maps):
 
 
 def test_pretty_printing_of_many_levels(backend):
-    """Indentation does not grow with the depth without end"""
+    """Indentation grows with the depth only up to a limit"""
     body = '{"x":%s%s%s}' % ("[" * 900, ",".join(["0"] * 100000), "]" * 900)
     [(pretty,)], grown = backend.peak(
         "SELECT convert_from(kube_reports_internal.render_object(v.id, v.definition, p.transform, '{\"name\":\"x\"}', "
@@ -235,7 +235,7 @@ def test_pretty_printing_of_many_levels(backend):
 
 
 def patched(backend, patch):
-    """A JSON patch of a report with 400,000 resources; the code of the answer."""
+    """Applies a JSON patch to a report with 400,000 resources; returns the code of the answer."""
     backend.run("DELETE FROM kube_reports.object WHERE namespace = 'warm-up' AND name = 'patched'")
     stored = in_document("patched", ',"annotations":{"a":"1"}',
                          ',"results":[{"policy":"p","properties":{"b":"1"},"resources":[%s]}]'
@@ -247,11 +247,11 @@ def patched(backend, patch):
 
 
 def test_patch_of_many_moves(backend):
-    """A move measures what it moves, not the document"""
+    """A move measures the moved value, not the whole document"""
     places = "/metadata/annotations/a", "/results/0/properties/a"
     assert patched(backend, [{"op": "move", "from": places[n % 2], "path": places[(n + 1) % 2]}
                              for n in range(10000)]) == 200
-    # So far down that after each move the bound on the depth is used up.
+    # At this depth, each move uses up the bound on the depth.
     nested = {}
     for _ in range(500):
         nested = [nested]
@@ -262,14 +262,14 @@ def test_patch_of_many_moves(backend):
 
 
 def test_patch_of_many_inserts(backend):
-    """An insert at the front of a long array is as much work as what it moves"""
+    """The work of an insert at the front of a long array is that of moving the other elements"""
     inserts = [{"op": "add", "path": "/results/0/resources/0", "value": {}} for _ in range(10000)]
     assert patched(backend, inserts[:100]) == 200
     assert patched(backend, inserts) == 413
 
 
 def test_a_neighbour_in_the_batch(backend):
-    """A document over its budget is refused alone, whatever its batch"""
+    """A document over its budget is refused alone; the other documents of the batch are stored"""
     document = HOSTILE["owners without names"]
     codes, replies, _, _ = backend.write(report("one", "warm-up"), document, report("two", "warm-up"))
     assert codes == [201, 413, 201]
@@ -286,7 +286,7 @@ def test_over_the_wire(api, ns):
 
 
 def test_an_error_in_sql(backend):
-    """Over SQL it is an error with SQLSTATE 54000"""
+    """A SQL function raises an error with SQLSTATE 54000 for such a document"""
     document = in_document("x", "", ',"results":[%s]' % ",".join(["{}"] * 1000000))
     with pytest.raises(psycopg2.errors.ProgramLimitExceeded) as raised:
         backend.run("SELECT count(*) FROM kube_reports.results(%s::text::kube_reports.report)", document)

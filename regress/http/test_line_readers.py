@@ -1,12 +1,10 @@
 """
-Clients that read a watch line by line, each line one event: fabric8's kubernetes-client (Java) and what is built on
+Clients that read a watch line by line, each line one event: fabric8's kubernetes-client (Java), and clients that use
 readline (Node.js).
 
-fabric8 asks for a WebSocket first and takes an ordinary answer of 200 as "watch over HTTP"; there it cuts the stream at
-each newline and
-parses what stands before it, white space included: an empty line ends the watch with an error.  Node's readline also
-ends a line at a
-carriage return and at U+2028 and U+2029.
+fabric8 asks for a WebSocket first, and takes an ordinary answer of 200 as "watch over HTTP".  Then it cuts the stream
+at each newline and parses the text before it, with all white space: an empty line ends the watch with an error.
+readline of Node.js also ends a line at a carriage return, and at U+2028 and U+2029.
 """
 
 import json
@@ -19,14 +17,14 @@ import pytest
 
 from client import POLR, Answer, path_of, report, status_of, until
 
-# What may end a line for one reader or another, and what JSON may hide: all inside a string.
+# Characters that end a line for some reader, or that JSON may escape: all inside a string.
 ODD = "a\nb\rc\u2028d\u2029e\u0085f\u000bg\u000ch\u0000i\u001ej\u00e9\U0001f600"
 
 BREAKS = {"newlines": re.compile("\n"), "readline": re.compile("\r\n|\n|\r|\u2028|\u2029")}
 
 
 class LineInformer:
-    """List, then watch from its version, again and again; every complete line must be one event."""
+    """Lists, then watches from the list's version, again and again; every complete line must be one event."""
 
     def __init__(self, api, namespace, breaks):
         self.api, self.path, self.breaks = api, path_of(POLR, namespace), breaks
@@ -62,7 +60,7 @@ class LineInformer:
             if not piece:
                 break
             text = rest + piece
-            # A piece may end inside a character: only what stands before the last newline is looked at.
+            # A piece may end inside a character: only the text before the last newline is decoded.
             end = text.rfind(b"\n") + 1
             rest = text[end:]
             for line in self.breaks.split(text[:end].decode())[:-1]:
@@ -112,9 +110,9 @@ def write(api, namespace, number, ended, errors):
 @pytest.mark.parametrize("breaks", BREAKS)
 def test_informers_that_read_lines(stack, ns, breaks):
     """
-    W-01, W-02, W-05, W-11, W-40: every line is one event for any reader of lines, whatever the strings in it; an
-    informer made of
-    watches of two seconds through two proxies ends up with what a list holds."""
+    W-01, W-02, W-05, W-11, W-40: every line is one event for any reader of lines, whatever characters are in strings;
+    an informer that watches for two seconds at a time, through two proxies, ends with the objects of a list.
+    """
     informers = [LineInformer(proxy.api(), ns, BREAKS[breaks]) for proxy in (stack.first, stack.second)]
     ended, errors = threading.Event(), []
     writers = [threading.Thread(target=write, args=(proxy.api(keep=True), ns, number, ended, errors))
@@ -160,7 +158,7 @@ def test_websocket_is_answered_by_a_watch(stack, api, ns):
 
 
 def test_refusal_of_a_websocket_is_a_status(api, ns):
-    """W-06: what ends a WebSocket's handshake can be read: fabric8 shows the Status."""
+    """W-06: the answer that refuses a WebSocket is a Status, which fabric8 shows."""
     connection = api.connect(timeout=30)
     connection.request("GET", path_of(POLR, ns) + "?watch=true&resourceVersion=odd",
                        headers={"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13",
@@ -172,8 +170,8 @@ def test_refusal_of_a_websocket_is_a_status(api, ns):
 
 def test_line_ends_inside_strings(api, ns):
     """
-    W-02: U+2028 and U+2029 are escaped, as encoding/json of Go does, in documents, lists and events; they are kept as
-    characters.
+    W-02: U+2028 and U+2029 are escaped in documents, lists and events, as Go's encoding/json does; clients read the
+    same characters.
     """
     created = api.create(POLR, report("r", ns,
                                       results=[{"policy": "p", "message": ODD, "properties": {"k\u2028": "\u2029"}}]),

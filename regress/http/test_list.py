@@ -10,7 +10,7 @@ from client import CPOLR, POLR, failure, path_of, report, until
 
 @pytest.fixture
 def many(api, ns):
-    """Thirty reports in three namespaces; the test's own label keeps others out."""
+    """Thirty reports in three namespaces; a label of the test tells them from the reports of other tests."""
     for number in range(30):
         api.create(POLR, report(f"r{number:02}", labels={"test": ns, "number": str(number), "odd": str(number % 2)}),
                    f"{ns}-{number % 3}")
@@ -42,7 +42,7 @@ def test_order(api, many, ns):
 
 
 def test_byte_order(api, ns):
-    """LIST-02: not the order of a language"""
+    """LIST-02: names are sorted by bytes, not by the rules of a language"""
     names = ["a", "a-b", "a.b", "a0", "ab", "b", "0", "a--b"]
     for name in names:
         api.create(POLR, report(name), ns)
@@ -51,7 +51,7 @@ def test_byte_order(api, ns):
 
 def test_pages(api, many, ns):
     """
-    PAGE-01 to PAGE-05, through a list that changes meanwhile; e2e chunking.go, should return chunks of results for list
+    PAGE-01 to PAGE-05: pages of a changing list; e2e chunking.go, should return chunks of results for list
     calls
     """
     path = path_of(POLR, ns + "-0")
@@ -61,7 +61,7 @@ def test_pages(api, many, ns):
     token = json.loads(base64.urlsafe_b64decode(first["metadata"]["continue"] + "=="))
     assert token["v"] == "meta.k8s.io/v1" and str(token["rv"]) == first["metadata"]["resourceVersion"] and token[
         "start"].endswith("\0")
-    # Changes between the pages are not seen: the pages are those of one version.
+    # The pages show one version: changes between them do not appear.
     api.delete(path + "/" + expected[6])
     api.create(POLR, report("r99", labels={"test": ns}), ns + "-0")
     api.patch(path + "/" + expected[8], {"metadata": {"labels": {"changed": "yes"}}})
@@ -93,7 +93,7 @@ def test_pages_with_selector(api, many):
 
 
 def test_pages_through_another_proxy(stack, many, ns):
-    """PAGE-02, LC-02: any proxy continues any list"""
+    """PAGE-02, LC-02: any proxy continues a list of any other"""
     apis = [stack.first.api(), stack.second.api()]
     found, token, turn = [], None, 0
     while token is not None or turn == 0:
@@ -136,7 +136,7 @@ def test_continue_with_version(api, many, ns):
 
 
 def test_inconsistent_continue(api, many, ns):
-    """EXP-01: the token of a 410 goes on at the current version"""
+    """EXP-01: the token in a 410 continues at the current version"""
     expected = api.names(POLR, ns + "-0")
     text = base64.urlsafe_b64encode(
                                     json.dumps({"v": "meta.k8s.io/v1", "rv": -1,
@@ -223,7 +223,7 @@ def test_field_selectors(api, ns):
 
 
 def test_a_list_and_a_get_agree(api, ns):
-    """MODEL-02, INF-03: TestNonEmptyList: the same object, in either"""
+    """MODEL-02, INF-03: TestNonEmptyList: a list and a get have the same object"""
     stored = api.create(POLR, report("r1", labels={"a": "1"}), ns)
     assert api.get(path_of(POLR, ns)).json["items"] == [stored] == [api.get(path_of(POLR, ns, "r1")).json]
 
@@ -232,8 +232,8 @@ def test_a_list_and_a_get_agree(api, ns):
 @pytest.mark.parametrize("selected", [False, True])
 def test_namespace_as_a_parameter(api, ns, namespace, selected):
     """
-    LIST-02, REQ-03, SEL-01, SEL-10: TestList: the path says which namespace, no parameter does; selectors count for one
-    and for all
+    LIST-02, REQ-03, SEL-01, SEL-10: TestList: the path gives the namespace, a parameter does not; selectors work in one
+    namespace and in all
     """
     for where in ("other", "default"):
         for name in ("foo", "bar"):
@@ -252,7 +252,7 @@ def test_namespace_as_a_parameter(api, ns, namespace, selected):
 
 
 def test_list_while_writing(stack, ns):
-    """LIST-03: a list of several pieces is of one version"""
+    """LIST-03: a list of several pieces has one version"""
     import threading
 
     api, other = stack.first.api(), stack.second.api(keep=True)
@@ -283,7 +283,7 @@ def test_list_while_writing(stack, ns):
 
 
 def test_owner_writes_are_listed(stack, api, ns):
-    """What the owner does by SQL is there at once"""
+    """What the owner writes by SQL is listed at once"""
     document = json.dumps(report("by-sql", ns))
     stack.database.psql(f"SELECT kube_reports.create_report('{stack.cluster}', $doc${document}$doc$)")
     assert api.names(POLR, ns) == ["by-sql"]

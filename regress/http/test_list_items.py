@@ -1,6 +1,6 @@
 """
-Items of lists: the proxy puts them together from what the database stores, packed or not.  Their bytes are those that
-the database renders for a get.
+Items of lists: the proxy puts them together from stored documents, compressed or not.  Their bytes are those that the
+database renders for a get.
 """
 
 import json
@@ -13,13 +13,13 @@ from client import PARTIAL, PARTIAL_LIST, POLR, failure, path_of, report, result
 from conftest import VARIANT
 
 FORMS = {"small": 1, "packed": 20, "outside": 3000}
-# How the server keeps a body: the attributes of the column while it is written.
+# How PostgreSQL stores a body: attributes of the column during the write.
 KEPT = ("SET COMPRESSION lz4", "SET COMPRESSION pglz", "SET STORAGE EXTERNAL", "SET STORAGE PLAIN")
 STORED = "ALTER TABLE kube_reports.object ALTER COLUMN body SET STORAGE EXTENDED"
 
 
 def documents():
-    """Reports of several sizes, one of them of bytes that nothing makes smaller."""
+    """Yields reports of several sizes, one of them with bytes that no compression makes smaller."""
     for name, count in FORMS.items():
         yield report(name, results=[result(f"policy-{n}", message="the same words again") for n in range(count)])
     noise = random.Random(7)
@@ -29,7 +29,7 @@ def documents():
 
 @pytest.fixture(scope="module")
 def filled(module_stack):
-    """Reports in every form in which a server keeps documents; each form has a namespace."""
+    """Reports in every form in which PostgreSQL stores documents; each form has a namespace."""
     proxy = module_stack.proxy()
     api = proxy.api()
     lz4 = module_stack.database.psql("SELECT 'lz4' = ANY (enumvals) FROM pg_settings WHERE name = "
@@ -49,22 +49,22 @@ def filled(module_stack):
 
 
 def items_of(api, text, namespace, accept=None):
-    """The items of a list as gets give them, in order."""
+    """Returns the items of a list, in its order, with the bytes that a get of each returns."""
     names = [(item["metadata"]["namespace"], item["metadata"]["name"]) for item in json.loads(text)["items"]]
     assert names == sorted(names)
     return [api.get(path_of(POLR, *name), accept=accept).body.rstrip(b"\n") for name in names]
 
 
-# Of stored_bytes(): bytes in the variant in C, text in the other one.
+# Functions of the first byte: stored_bytes() returns bytea in the variant in C, text in the other one.
 FIRST_BYTE = {"c": "get_byte(kube_reports_internal.stored_bytes(body), 0)",
               "sql": "ascii(kube_reports_internal.stored_bytes(body))"}
 
 
 def test_forms(filled):
-    """The server keeps some bodies as text, some packed, inside the row and outside of it"""
+    """PostgreSQL stores some bodies as text and some compressed, inside the row and outside of it"""
     forms = filled.database.psql("SELECT count(DISTINCT (pg_column_compression(body), pg_column_size(body) > 2000,"
                                  f" {FIRST_BYTE[VARIANT]})) FROM kube_reports.object")
-    # SQL cannot give a packed body as it is.
+    # SQL functions cannot return a compressed body as it is stored.
     assert int(forms) >= (6 if filled.lz4 and VARIANT == "c" else 4)
     if filled.lz4 and VARIANT == "c":
         assert filled.database.psql("SELECT count(*) > 1 FROM kube_reports.object WHERE"
@@ -100,7 +100,7 @@ def test_ways(filled):
                    allowWatchBookmarks="true") as watch:
         assert [watch.event() for _ in items] == [("ADDED", json.loads(item)) for item in items]
         assert watch.event()[0] == "BOOKMARK"
-    # The log gives the state that was.
+    # After these changes, the old version of the list comes from the log.
     for n in range(2):
         api.put_report(POLR, f"later-{n}", "kept-1", [result()])
     api.delete(path_of(POLR, "kept-1", "packed"))
@@ -111,13 +111,13 @@ def test_ways(filled):
 
 
 def test_damaged(own_stack, ns):
-    """A document that cannot be unpacked, or an answer of another form, is an error and not a shorter list"""
+    """A document that cannot be unpacked, or has another form, gives an error, not a shorter list"""
     own_stack.begin()
     api = own_stack.proxy().api()
     api.create(POLR, report("r"), ns)
     stored_bytes = "kube_reports_internal.stored_bytes(kube_reports.report)"
     own_stack.database.psql(f"ALTER FUNCTION {stored_bytes} RENAME TO undamaged", user="postgres")
-    # Text has neither zeros nor half characters.
+    # A text can contain neither zero bytes nor incomplete characters.
     returned, blocks = ("bytea", ("\\x01", "\\x0100", "\\x01ffffffff00", "\\x010000000a1f61",
                                   "\\x0100000010ffffffffffffffff")) if VARIANT == "c" else \
         ("text", ("\x01", "\x01\x01", "\x01\x7f\x01\x01\x01\x1fa"))

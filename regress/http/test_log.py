@@ -1,4 +1,4 @@
-"""The log: what a line says, and what happens when nobody reads it."""
+"""The log: what a line says, and what happens when nobody reads the log."""
 
 import fcntl
 import json
@@ -16,7 +16,7 @@ from conftest import Proxy
 
 
 class Piped(Proxy):
-    """A proxy whose standard error is a pipe that the test reads, or does not."""
+    """A proxy whose standard error is a pipe; the test decides whether it reads the pipe."""
 
     def start(self):
         self.pipe, writing = os.pipe()
@@ -27,7 +27,7 @@ class Piped(Proxy):
         self.read = b""
 
     def read_log(self, stop):
-        """Takes what comes until stop is set."""
+        """Reads the pipe until stop is set."""
         while not stop.is_set():
             if select.select([self.pipe], [], [], 0.1)[0]:
                 data = os.read(self.pipe, 65536)
@@ -41,15 +41,15 @@ def piped(own_stack):
     own_stack.begin()
     proxy = Piped(own_stack.database, own_stack.cluster, own_stack.pki, flags=["--v=1", "--workers=1"])
     yield proxy
-    # A log that nobody reads does not keep it from ending.
+    # An unread log does not prevent the end of the proxy.
     proxy.stop()
     os.close(proxy.pipe)
 
 
 def test_nobody_reads_the_log(piped, ns):
     """
-    A full pipe stops no request and no watch; lines that find no room are dropped, counted, and told of when there is
-    room again
+    A full pipe stops no request and no watch; lines without room are dropped and counted, and the log says so when
+    there is room again
     """
     api, path = piped.api(), path_of(POLR, ns)
     until(lambda: all(getattr(piped.answers(), "code", 0) == 200 for _ in range(4)), 30, "readiness")
@@ -85,7 +85,7 @@ PARENT = "00f067aa0ba902b7"
 
 
 def line_of(proxy, audit_id):
-    """The line of a request, once it is there."""
+    """Waits for the line of a request, and returns it."""
     return until(lambda: next((line for line in proxy.log_entries() if line.get("auditID") == audit_id), None), 10,
                  "the line")
 
@@ -98,7 +98,7 @@ def logging_proxy(own_stack):
 
 def test_request_lines(logging_proxy, ns):
     """
-    A line names the request by all ids that came with it, says what was asked for in parts, and how long the database
+    A line has all ids that came with the request, the parts of the request's path, and how long the database
     took
     """
     proxy = logging_proxy("--v=1")
@@ -114,7 +114,7 @@ def test_request_lines(logging_proxy, ns):
         ("create", "wgpolicyk8s.io", "v1alpha2", "policyreports", ns, 201)
     assert 0 < line["database"] < line["latency"] and 0 <= line["databaseWait"] < line["latency"]
 
-    # A get, a list, a page that is written for all, and a watch, each with the time that the database took for it.
+    # A get, a list and a watch, each with the time that the database took.
     for audit_id, path, verb, name in (("get-1", path_of(POLR, ns, "r1"), "get", "r1"),
                                        ("list-1", path_of(POLR, ns), "list", None)):
         assert api.request("GET", path, headers={"Audit-Id": audit_id}).code == 200
@@ -131,7 +131,7 @@ def test_request_lines(logging_proxy, ns):
 
 
 def test_ids_that_are_none(logging_proxy):
-    """What is no id, or no traceparent, is neither answered nor logged"""
+    """A value that is no id, or no traceparent, is neither answered nor logged"""
     proxy = logging_proxy("--v=1")
     api = proxy.api()
     wrong = [f"01-{TRACE}-{PARENT}", f"ff-{TRACE}-{PARENT}-01", f"00-{'0' * 32}-{PARENT}-01",
@@ -145,18 +145,18 @@ def test_ids_that_are_none(logging_proxy):
         assert answer.code == 200 and "X-Request-Id" not in answer.headers
         line = line_of(proxy, f"wrong-{number}")
         assert "traceID" not in line and "parentID" not in line and "requestID" not in line, traceparent
-    # A later version of the header may say more.
+    # A later version of the header may have more parts.
     assert api.request("GET", "/version",
                        headers={"Audit-Id": "later", "traceparent": f"01-{TRACE}-{PARENT}-01-more"}).code == 200
     assert line_of(proxy, "later")["traceID"] == TRACE
-    # An Audit-Id that is none is replaced.
+    # A wrong Audit-Id is replaced.
     answer = api.request("GET", "/version", headers={"Audit-Id": "a b"})
     assert re.fullmatch(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}",
                         answer.headers["Audit-Id"])
 
 
 def test_text(logging_proxy, ns):
-    """--logging-format=text: lines as klog writes them, each value quoted; a wrong format ends the start"""
+    """--logging-format=text writes lines as klog does, with each text quoted; the proxy refuses a wrong format"""
     proxy = logging_proxy("--v=1", "--logging-format=text")
     answer = proxy.api().request("POST", path_of(POLR, ns), report("r1"),
                                  headers={"Audit-Id": "text-1", "User-Agent": 'a"b'}, fieldManager="m")
@@ -168,7 +168,7 @@ def test_text(logging_proxy, ns):
             and ' groups=["system:masters","system:authenticated"] ' in line)
     assert re.search(r' status=201 latency=\d+\.\d{6} databaseWait=\d+\.\d{6} database=\d+\.\d{6} bytes=\d+ '
                      r'complete=true userAgent="a\\"b"$', line), line
-    # Every line is one of these, those of the start as well.
+    # Every line has this form, also the lines of the start.
     lines = proxy.log_lines()
     assert len(lines) > 2 and all(re.match(r'[EWID]\d{4} \d\d:\d\d:\d\d\.\d{6} +-?\d+ "', line)
                                   for line in lines), lines
@@ -181,8 +181,8 @@ def test_text(logging_proxy, ns):
 @pytest.mark.parametrize("form", ["json", "text"])
 def test_slow_requests(own_stack, logging_proxy, ns, form):
     """
-    A request that takes as long as --slow-request-threshold is logged whatever --v is; a quick one is not, and a watch
-    is not slow; 0: none is
+    A request that takes as long as --slow-request-threshold is logged with any --v; a quick request or a watch is not
+    slow; with 0 no request is slow
     """
     proxy = logging_proxy("--slow-request-threshold=400ms", f"--logging-format={form}")
     quiet = logging_proxy("--slow-request-threshold=0")

@@ -1,4 +1,4 @@
-"""make up: what it remembers, and what it leaves for kubectl and psql."""
+"""make up: which settings it keeps, and what it makes for kubectl and psql."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from runbook import blocks_of, put
 
 
 class Checkout:
-    """make goals in a directory of its own, on ports of its own."""
+    """Runs goals of make with a directory and ports of its own."""
 
     def __init__(self):
         # A short path that the server's user may enter.
@@ -41,7 +41,7 @@ class Checkout:
         return done.out.strip() if check else done
 
     def command_line(self):
-        """The flags of the proxy that runs."""
+        """Returns the flags of the running proxy."""
         pid = (self.run_dir / "server" / "proxy.pid").read_text().strip()
         return pathlib.Path(f"/proc/{pid}/cmdline").read_text().split("\0")
 
@@ -49,7 +49,7 @@ class Checkout:
         return re.search(r"server: https://127.0.0.1:(\d+)", (self.run_dir / "kubeconfig").read_text())[1]
 
     def pids(self):
-        """The proxy and the server that run; nothing when one of them does not."""
+        """Returns the pids of the proxy and the server; fails if one of them does not run."""
         server = self.run_dir / "server"
         pids = [(server / file).read_text().split()[0] for file in ("proxy.pid", "data/postmaster.pid")]
         assert all(pathlib.Path(f"/proc/{pid}").exists() for pid in pids), pids
@@ -71,7 +71,7 @@ def checkout():
 
 @pytest.fixture(scope="module")
 def stack_of_samples():
-    """One that nobody changes."""
+    """A stack that no test changes."""
     made = Checkout()
     try:
         made.make("up", PORT=free_port(), METRICS_PORT=free_port(), PG_PORT=free_port())
@@ -81,7 +81,7 @@ def stack_of_samples():
 
 
 def test_what_failed_is_forgotten(checkout):
-    """make up fails by each of its settings in turn; then one with good ports succeeds, and the next keeps them"""
+    """make up fails with each of its settings in turn; then it succeeds with good ports, and the next one keeps them"""
     ports = {"PORT": free_port(), "METRICS_PORT": free_port(), "PG_PORT": free_port()}
     with socket.create_server(("127.0.0.1", free_port())) as taken:
         busy = taken.getsockname()[1]
@@ -91,7 +91,7 @@ def test_what_failed_is_forgotten(checkout):
         assert wrong.code != 0 and "PostgreSQL did not start on port" in wrong.err
         wrong = checkout.make("up", check=False, **{**ports, "PORT": busy}, PROXY_FLAGS="--workers=1")
         assert wrong.code != 0 and "the proxy does not answer" in wrong.err
-    # As if they had never been given: what failed is neither in the settings nor in a process.
+    # The failed settings are neither kept nor used by a process.
     assert not (checkout.run_dir / "kubeconfig").exists()
     checkout.make("up", **ports, CLUSTER_NAME="shop-eu")
     assert "--workers=1" not in checkout.command_line()
@@ -101,7 +101,7 @@ def test_what_failed_is_forgotten(checkout):
 
 
 def test_what_runs_goes_on(checkout):
-    """A make up that must fail stops nothing; one that fails when all is stopped starts what ran before; both say so"""
+    """A make up with a wrong setting stops nothing; one that fails later starts again what ran before; both say why"""
     ready = f"https://127.0.0.1:{checkout.port()}"
     before = checkout.pids()
     with socket.create_server(("127.0.0.1", free_port())) as taken:
@@ -119,7 +119,7 @@ def test_what_runs_goes_on(checkout):
             wrong = checkout.make("up", check=False, **{name: value})
             assert wrong.code != 0 and said in wrong.err, (name, wrong.err)
             assert checkout.pids() == before, name
-    # What only the proxy itself finds out.
+    # A mistake that only the proxy itself finds.
     wrong = checkout.make("up", check=False, PROXY_FLAGS="--database-connections=1")
     assert wrong.code != 0 and "database-connections" in wrong.err, wrong.err
     assert f"what ran before runs again, on {ready}" in wrong.err
@@ -127,11 +127,11 @@ def test_what_runs_goes_on(checkout):
     assert not (checkout.run_dir / "attempt").exists()
     pids = checkout.pids()
     assert f"{ready}," in checkout.make("up").out and checkout.pids() == pids
-    # What did not run does not begin to.
+    # If nothing ran before, make up starts nothing when it fails.
     checkout.make("down")
     wrong = checkout.make("up", check=False, PROXY_FLAGS="--database-connections=1")
     assert wrong.code != 0 and "runs again" not in wrong.err
-    # A proxy that was killed leaves its pid file; that is no error.
+    # The pid file of a killed proxy causes no error.
     checkout.make("up")
     os.kill(int(checkout.pids()[0]), signal.SIGKILL)
     assert "/proc/" not in checkout.make("up").err
@@ -162,7 +162,7 @@ def test_variant_of_the_database_stays():
 
 
 def test_cluster_name_and_id(checkout):
-    """CLUSTER_NAME is what views show, and stays; another CLUSTER_ID than the database's is refused"""
+    """Views show CLUSTER_NAME, and make up keeps it; a CLUSTER_ID that is not the database's is refused"""
     assert checkout.psql("SELECT name FROM kube_reports.cluster WHERE NOT labels ? 'sample'") == "shop-eu"
     assert "--cluster-name=shop-eu" in checkout.command_line()
     other = checkout.make("up", check=False, CLUSTER_ID="3b241101-e2bb-4255-8caf-4136c566a962")
@@ -182,7 +182,7 @@ def test_env_of_a_reader(checkout):
 # ---- the samples ----
 
 def questions():
-    """The queries of docs/analytics.md with their numbers."""
+    """Yields the queries of docs/analytics.md with their numbers."""
     page = (TOP / "docs" / "analytics.md").read_text()
     for number, text in re.findall(r"^### (\d+)\. (.*?)(?=^### |\Z)", page, re.M | re.S):
         for sql in re.findall(r"```sql\n(.*?);\n```", text, re.S):
@@ -190,7 +190,7 @@ def questions():
 
 
 def test_every_question_has_an_answer(stack_of_samples):
-    """Each query of the page, as it stands there, as an analyst, says something on the first day"""
+    """Each query of the page, unchanged and as an analyst, returns rows on the samples"""
     count = 0
     for number, sql in questions():
         rows = stack_of_samples.psql(f"SELECT count(*) FROM ({sql}) q", "env.reader")
@@ -200,7 +200,7 @@ def test_every_question_has_an_answer(stack_of_samples):
 
 
 def test_the_page_tells_a_story(stack_of_samples):
-    """Nothing on the page is empty: 30 days of scores that change, two clusters, all lists"""
+    """The page has 30 days of scores that change, two clusters, and no empty list"""
     page = json.loads(stack_of_samples.psql("SELECT kube_reports.dashboard()", "env.reader"))
     scores = [day["score"] for day in page["trend"]]
     assert len(scores) == 30 and None not in scores and len(set(scores)) > 10 and scores[-1] > scores[0] + 0.02
@@ -213,7 +213,7 @@ def test_the_page_tells_a_story(stack_of_samples):
 
 
 def test_picture(stack_of_samples, tmp_path):
-    """The README's pictures show the page of the samples; SCREENSHOTS=yes makes them anew"""
+    """The README's pictures show the page of the samples; SCREENSHOTS=yes writes the pictures again"""
     page = tmp_path / "dashboard.html"
     page.write_text(stack_of_samples.psql("SELECT kube_reports.dashboard_html()", "env.reader"), encoding="utf-8")
     browser = Browser()
@@ -235,7 +235,7 @@ def test_picture(stack_of_samples, tmp_path):
 
 
 def commands(block):
-    """The commands of a block that shows a session, which begin with "$ "; the rest."""
+    """Returns the commands of a block that shows a session, which begin with "$ ", and the rest of the block."""
     shown = block.startswith("$ ") and re.split(r"^(?!\$ )", block, maxsplit=1, flags=re.M)
     return [line.removeprefix("$ ") for line in shown[0].splitlines()], "".join(shown[1:])
 
@@ -262,7 +262,7 @@ def test_first_look_of_the_readme(stack_of_samples, tmp_path):
 
 
 def test_samples_are_told_from_what_is_real(stack_of_samples):
-    """History that was made has the actor sample, the second cluster a label; and all of it fits together"""
+    """Made history has the actor sample, and the second cluster a label; verify() finds no mistake in it"""
     psql = stack_of_samples.psql
     assert psql("SELECT labels->>'sample' FROM kube_reports.cluster WHERE name = 'sample-staging'") == "true"
     made = "SELECT count(*) FROM kube_reports.result_event WHERE at < now() - interval '1 day' AND actor"
@@ -271,7 +271,7 @@ def test_samples_are_told_from_what_is_real(stack_of_samples):
 
 
 def test_readme_shows_what_make_up_gives(stack_of_samples):
-    """The table of the README, row by row"""
+    """The README shows the table that the samples give, row by row"""
     readme = (TOP / "README.md").read_text()
     sql, table = re.search(r'psql -c "(SELECT policy, .*?)"\n(.*?)```', readme, re.S).groups()
     shown = [[cell.strip() for cell in row.split("|")] for row in table.splitlines()[2:]]
@@ -279,7 +279,7 @@ def test_readme_shows_what_make_up_gives(stack_of_samples):
 
 
 def test_script_does_not_follow_the_locale(tmp_path):
-    """The install script is the same where I is no capital of i: verify() reads words of it."""
+    """The install script is the same in a locale where I is no capital of i: verify() reads words of the script."""
     run(["localedef", "-i", "tr_TR", "-f", "UTF-8", str(tmp_path / "tr_TR.UTF-8")])
     tree = tmp_path / "tree"
     shutil.copytree(TOP / "sql", tree / "sql", ignore=shutil.ignore_patterns("build"))

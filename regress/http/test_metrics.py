@@ -1,4 +1,4 @@
-"""HL-05: what is counted at /metrics, under names that Kubernetes people know, and the page that describes them."""
+"""HL-05: the metrics at /metrics, with the names that Kubernetes uses, and the page that describes them."""
 
 import os
 import pathlib
@@ -26,7 +26,7 @@ def scrape(proxy):
 
 
 def families(text):
-    """name: (type, help) of every metric."""
+    """Returns {name: (type, help)} of every metric."""
     heads = dict(re.findall(r"^# HELP (\S+) (.+)$", text, re.M))
     types = re.findall(r"^# TYPE (\S+) (\S+)$", text, re.M)
     assert len(types) == len({name for name, _ in types}), "a metric has two heads"
@@ -41,7 +41,7 @@ def watched(own_stack):
 
 
 def test_names(watched, ns):
-    """Each metric has a type and help; docs/operations.md lists what is there, alerts ask for nothing else"""
+    """Each metric has a type and help; docs/operations.md describes only existing metrics, and so do alerts"""
     watched.api().create(POLR, report("r1"), ns)
     until(lambda: watched.series("kube_reports_pending_oldest_seconds") is not None and
           watched.series("kube_reports_upkeep_last_success_timestamp_seconds") is not None, 20, "upkeep to tell")
@@ -66,7 +66,7 @@ def test_names(watched, ns):
 
 
 def test_durations(own_stack, watched, ns):
-    """By verb, resource and class of code; requests under way and database calls are seen"""
+    """Durations by verb, resource and class of code; requests in work and database calls are counted"""
     api = watched.api()
     api.create(POLR, report("r1"), ns)
     assert api.get(path_of(POLR, ns, "r1")).code == 200 and api.get(path_of(POLR, ns, "none")).code == 404
@@ -99,7 +99,7 @@ def test_durations(own_stack, watched, ns):
 
 
 def test_watches(watched, ns):
-    """Open watches are counted by resource; those of a worker that is killed are gone, its processor time is not"""
+    """Open watches are counted by resource; the count of a killed worker disappears, its processor time does not"""
     api = watched.api()
     other = "/apis/openreports.io/v1alpha1/reports"
     open_watches = [api.watch(path_of(POLR, ns)) for _ in range(8)] + [api.watch(other)]
@@ -121,7 +121,7 @@ def test_watches(watched, ns):
 
 
 def test_certificate(watched):
-    """When the serving certificate expires"""
+    """The metric of the serving certificate is the time when it expires"""
     def expected():
         text = subprocess.run(["openssl", "x509", "-noout", "-enddate", "-in", f"{watched.pki}/serving.crt"],
                               capture_output=True, text=True, check=True).stdout
@@ -132,7 +132,7 @@ def test_certificate(watched):
 
 
 def test_pending(own_stack, watched):
-    """What waits for upkeep, and for how long: merges that fail wait, and are made when they can be"""
+    """The metrics say what waits for upkeep, and for how long: here merges"""
     now = time.time()
     until(lambda:
           (watched.series("kube_reports_upkeep_last_success_timestamp_seconds", task="maintenance") or 0) > now - 60,
