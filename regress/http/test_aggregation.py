@@ -1,6 +1,6 @@
 """
-Kyverno's merges in the database, compared with the rules of reports-server 5.3 and 5.4, which are computed here without
-code of the product (issue 5, done when 4).
+Kyverno's merges in the database, compared with the rules of reports-server, sections 5.3 and 5.4. This file applies the
+rules without code of kube-reports (issue 5, done when 4).
 """
 
 import concurrent.futures
@@ -29,10 +29,10 @@ OUTCOMES = ("pass", "fail", "warn", "error", "skip")
 NUMBERS = itertools.count(1)
 
 
-# --- the rules of 5.3 ---
+# --- the rules of section 5.3 ---
 
 def is_active(result, active):
-    """Rule 4: whether the policy of a result is active, by sets for each source; also the rule of classic ones."""
+    """Rule 4: returns whether the policy of a result is active, and the rule of a classic policy as well."""
     if active is None:
         return True
     source = result.get("source", "")
@@ -108,7 +108,10 @@ POLICIES |= {("", "team/namespaced"): {"only"}, ("KyvernoValidatingPolicy", "cel
 
 
 def random_results(choice, clock, odd=0):
-    """Returns results of some policies, with times that repeat unless odd: of equal results the first one counts."""
+    """
+    Returns results of some policies. Of two results with equal times the first one counts. odd: 1 gives times that
+    differ from all times with odd=0.
+    """
     results = []
     for (source, policy), rules in choice.sample(sorted(POLICIES.items(), key=str), choice.randrange(1, 6)):
         for rule in sorted(rules) or [choice.choice(("one", "two"))]:
@@ -125,7 +128,7 @@ def policies_of(active):
 
 
 class Flow:
-    """Kyverno and its cluster, at two proxies."""
+    """Acts as Kyverno and its cluster, with two proxies."""
 
     def __init__(self, stack, group="wgpolicyk8s.io", flags=(), **options):
         stack.begin("deadlock_timeout = 100ms")
@@ -161,7 +164,7 @@ class Flow:
         return answer.json
 
     def adopt(self, workload, stored):
-        """Changes a report as Kyverno does when it has found the resource."""
+        """Adds the owner to a report, as Kyverno does when it has found the resource."""
         stored["metadata"]["ownerReferences"] = [workload.owner]
         path = path_of(EPHR, workload.namespace, stored["metadata"]["name"]) if workload.namespace else path_of(CEPHR,
             name=stored["metadata"]["name"])
@@ -219,15 +222,15 @@ class Flow:
 @pytest.mark.parametrize("group, count", [("wgpolicyk8s.io", 500), ("openreports.io", 40)])
 def test_flow(own_stack, group, count):
     """
-    Admission and background reports of many workloads, policy changes, deletions: after each step the stored reports
-    are the ones by the rules
+    Admission and background reports of many workloads, changes of policies, and deletions: after each step the stored
+    reports are those of the rules
     """
     flow, choice = Flow(own_stack, group), random.Random(group)
     workloads = [Workload(choice.choice(("shop", "pay", "web", None)), choice) for _ in range(count)]
     clock = itertools.count(0, 2)
 
     def scan(workload):
-        """Sends reports of the webhook, which Kyverno adopts later or never, and then of a background scan."""
+        """Sends at most one report of the webhook, which Kyverno adopts later, and one of a background scan."""
         own = random.Random(workload.uid + str(len(workload.waiting)))
         adopted = [flow.create(workload, random_results(own, now, odd=1), owned=False) for _ in range(own.randrange(2))]
         flow.create(workload, random_results(own, now), source="background-scan")
@@ -240,7 +243,7 @@ def test_flow(own_stack, group, count):
     flow.compare(workloads, None)
     assert flow.api.get(path_of(EPHR)).json["items"] == []
 
-    # All policies are active, then fewer, then other ones, while reports of any of them arrive.
+    # All policies are active, then fewer and fewer, while reports of all of them arrive; then all are active again.
     active = dict(POLICIES)
     for gone in (None, ("", "policy-1"), ("KyvernoValidatingPolicy", "cel")):
         active.pop(gone, None)
@@ -261,7 +264,7 @@ def test_flow(own_stack, group, count):
     flow.each(going, scan)
     flow.each(going, flow.remove)
     workloads = [workload for workload in workloads if workload not in going]
-    # A merge may have happened in between: then the collector finds another report whose owner is gone.
+    # A merge in between may have written another report; the collector deletes that report as well.
     flow.quiet()
     flow.each(going, flow.remove)
     flow.compare(workloads, active)
@@ -276,7 +279,7 @@ def test_flow(own_stack, group, count):
 
 
 def test_unowned_and_foreign(own_stack):
-    """Reports without an owner are not merged, and a report of the merged name with another manager is not changed"""
+    """Reports without an owner are not merged; another manager's report with a merged name is not changed"""
     flow, choice = Flow(own_stack), random.Random(1)
     left, foreign, mine = (Workload("shop", choice) for _ in range(3))
     now = 0
@@ -318,7 +321,7 @@ def test_burst_costs_one_merge(own_stack):
 
 
 def test_locked_out(own_stack):
-    """When a writer holds a lane, reports of other lanes are merged, and reports of this lane afterwards"""
+    """While a writer holds the lock of a lane, reports of other lanes are merged; those of this lane follow later"""
     flow, choice = Flow(own_stack), random.Random(9)
     first, second = Workload("shop", choice), Workload(None, choice)
     with psycopg2.connect(flow.database.connection()) as writer:
@@ -346,7 +349,7 @@ class Controller(threading.Thread):
             while not self.done.is_set():
                 for workload in self.workloads:
                     self.reconcile(workload)
-        except Exception as error:  # the test shows it
+        except Exception as error:  # the test checks it
             self.failure = error
 
     def reconcile(self, workload):
@@ -376,7 +379,7 @@ class Controller(threading.Thread):
 
 
 def unique_results(choice, now):
-    """Returns results with different times: then the order of the mergers does not change the result of a merge."""
+    """Returns results with a time of their own: then the order of merges does not change their result."""
     results = random_results(choice, 0)
     for result in results:
         result["timestamp"]["seconds"] = 1700000000 + now
@@ -384,7 +387,7 @@ def unique_results(choice, now):
 
 
 def test_beside_kyverno(own_stack):
-    """Kyverno and the database merge the same reports at once, while more arrive: nothing is lost or counted twice"""
+    """Kyverno and the database merge the same reports while more arrive: nothing is lost or counted twice"""
     flow, choice = Flow(own_stack), random.Random(3)
     flow.set(delay="0")
     workloads = [Workload("shop", choice) for _ in range(12)]
@@ -406,7 +409,7 @@ def test_beside_kyverno(own_stack):
 
 
 def test_killed_while_draining(own_stack, tmp_path):
-    """When workers and backends are killed while they merge, every report is still merged, exactly once"""
+    """When upkeep processes and backends are killed during merges, every report is still merged, exactly once"""
     flow, choice = Flow(own_stack), random.Random(4)
     flow.set(delay="0")
     workloads = [Workload("shop", choice) for _ in range(100)]
@@ -447,7 +450,7 @@ def test_killed_while_draining(own_stack, tmp_path):
     assert flow.api.get(path_of(EPHR)).json["items"] == []
 
 
-# --- the rules of 5.4: Kyverno 1.8 to 1.10 ---
+# --- the rules of section 5.4: Kyverno 1.8 to 1.10 ---
 
 ADMR, CADMR = "kyverno.io/v1alpha2/admissionreports", "kyverno.io/v1alpha2/clusteradmissionreports"
 BGSCANR, CBGSCANR = "kyverno.io/v1alpha2/backgroundscanreports", "kyverno.io/v1alpha2/clusterbackgroundscanreports"
@@ -487,7 +490,7 @@ class OldWorkload(Workload):
                 "metadata": metadata, "spec": {**empty, "results": results, "summary": summary(results)}}
 
     def settle_admission(self):
-        """Merges admission reports; reports without a known owner are left to Kyverno."""
+        """Merges the admission reports, unless the owner is not known yet."""
         if self.results is None and self.scanned is None or not self.waiting:
             return
         merged = newest((((), result) for results in [self.results or [], *self.waiting] for result in results),
@@ -521,7 +524,7 @@ def namespace_reports(workloads, namespace, active):
 
 
 class OldFlow(Flow):
-    """Kyverno 1.8 to 1.10."""
+    """Acts as Kyverno 1.8 to 1.10."""
 
     def __init__(self, stack):
         super().__init__(stack, admission="true", chunk_size=str(CHUNK))
@@ -743,9 +746,7 @@ def test_policies_of_another_cluster(policed):
 # --- dumps ---
 
 def test_dump(own_stack):
-    """
-    Options are dumped; waiting reports are merged once after the restore, and old policies drop no result
-    """
+    """A dump has the options; after the restore, waiting reports are merged once, and old policies drop no result"""
     flow, choice = Flow(own_stack), random.Random(8)
     database = flow.database
     database.psql("SELECT kube_reports.set_summaries('policyreports.wgpolicyk8s.io')")

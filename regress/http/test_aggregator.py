@@ -13,7 +13,7 @@ from front_proxy import AGGREGATED_BETA, Delegation, FrontProxy, encode_target, 
 
 GROUP_VERSION = "wgpolicyk8s.io/v1alpha2"
 JSON = [("Content-Type", "application/json"), ("Accept", "application/json")]
-# Bound to system:authenticated in every cluster.
+# The paths of the ClusterRole system:discovery, which is bound to system:authenticated in every cluster.
 SYSTEM_DISCOVERY = ("/healthz", "/livez", "/readyz", "/version", "/version/", "/api", "/api/*", "/apis", "/apis/*",
                     "/openapi", "/openapi/*")
 
@@ -111,7 +111,7 @@ def test_aggregated_discovery(front):
 
 def test_user_without_groups(front, delegation):
     """
-    AGG-32, AGG-41: legacy discovery and OpenAPI of a user without groups pass by the ClusterRole system:discovery.
+    AGG-32, AGG-41: a user without groups may read legacy discovery and OpenAPI by the ClusterRole system:discovery.
     """
     delegation.apiserver.access_rule = system_discovery
     try:
@@ -144,7 +144,7 @@ def test_what_is_proxied(front):
 # --- forwarded requests ---
 
 def test_identity(front, delegation):
-    """AGG-11, AUTHZ-14: the headers give user, groups, uid and extra, for each request of a connection anew."""
+    """AGG-11, AUTHZ-14: each request of a connection has user, groups, uid and extra of its own headers."""
     keep = delegation.front(keep=True)
     for number in range(5):
         user = f"identity-{number}"
@@ -290,9 +290,7 @@ def test_client_gives_up(stack, delegation, front):
 
 
 def test_admission_is_ours(front, ns):
-    """
-    AGG-19: kube-apiserver does not check forwarded documents: they are validated, named and pruned here.
-    """
+    """AGG-19: kube-apiserver does not check forwarded documents; the proxy validates and prunes them."""
     target = path_of(POLR, ns)
     failure(send(front, "POST", target, report("r1", summary={"pass": "many"})), 422, "Invalid")
     failure(send(front, "POST", target, report("Not A Name")), 422, "Invalid")
@@ -303,8 +301,8 @@ def test_admission_is_ours(front, ns):
 
 def test_end_of_idle_connections(stack, delegation):
     """
-    AGG-20: when the proxy ends, idle connections are closed, not reset: the aggregator's pool notices and opens new
-    ones.
+    AGG-20: when the proxy ends, it closes idle connections and does not reset them: the aggregator's pool then opens
+    new ones.
     """
     own = Delegation(stack, delegation.apiserver, stack_command)
     front = own.front(keep=True)

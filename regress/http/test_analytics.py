@@ -1,6 +1,6 @@
 """
-Every query of docs/analytics.md gives what follows from the documents (issue 5, done when 1); searches page without
-loss.
+Every query of docs/analytics.md returns the rows that this file computes from the documents (issue 5, done when 1);
+searches in pages find every result.
 """
 
 import collections
@@ -23,7 +23,7 @@ FAILING = ("warn", "fail", "error")
 STATUSES = ("pass", "warn", "fail", "error", "skip")
 SEVERITIES = ("unknown", "info", "low", "medium", "high", "critical")
 WEIGHTS = {"critical": 10, "high": 6, "medium": 3, "low": 1, "unknown": 1, "info": 0}
-# (framework, control, source, policy, rule): one is said twice, one policy checks two controls.
+# (framework, control, source, policy, rule). Two rows have the same check; one policy checks two controls.
 CONTROLS = [("NIST SP 800-53", "AC-2", "", "policy-1", ""), ("NIST SP 800-53", "AC-2", "kyverno", "policy-1", "rule-1"),
             ("NIST SP 800-53", "CM-6", "", "policy-1", "rule-2"),
             ("NIST SP 800-53", "CM-6", "kyverno", "policy-3", ""), ("NIST SP 800-53", "AC-2", "nobody", "policy-4", ""),
@@ -33,15 +33,15 @@ CONTROLS = [("NIST SP 800-53", "AC-2", "", "policy-1", ""), ("NIST SP 800-53", "
 REMEDIATIONS = [(PROD, "team-a", "check", "check", {"applicationState": "Outdated"},
                  {"apply": True, "outdated": {"object": {"kind": "A"}}}),
                 (PROD, "team-b", "check", "check", {"applicationState": "Applied"}, {"apply": True}),
-                # Not that of the check of its name: the second one of a check.
+                # The second remediation of "check"; a check of the name "check-1" exists as well.
                 (PROD, "team-b", "check-1", "check", {"applicationState": "Pending"}, {"apply": True}),
                 (STAGING, "team-b", "check-1", None, {}, {"apply": False})]
 
-# The queries of the page, by the number of their question.
+# The queries of the page, each with the number of its question.
 QUERIES = [(int(number), sql) for number, text
            in re.findall(r"^### (\d+)\. (.*?)(?=^### |\Z)", (TOP / "docs" / "analytics.md").read_text(), re.M | re.S)
            for sql in re.findall(r"```sql\n(.*?);\n```", text, re.S)]
-# What the page names is what make up has; here are others of the kind.
+# The queries name objects of make up; the objects of this file replace them.
 OWN_NAMES = {"'Deployment', 'shop', 'catalog'": "'Pod', 'team-a', 'pod-1'", "'local'": "'prod'", '"local"': '"prod"',
              "'sample-staging'": "'staging'", '"shop"': '"team-a"',
              '"payments"': '"team-b"', "'disallow-privilege-escalation'": "'policy-1'",
@@ -51,20 +51,20 @@ for name, own in OWN_NAMES.items():
     assert any(name in sql for _, sql in QUERIES), name
     QUERIES = [(number, sql.replace(name, own)) for number, sql in QUERIES]
 
-# How long ago what each step wrote was written, to two hours.
+# The ages of the steps: World.step() subtracts up to two hours for each report.
 AGES = [datetime.timedelta(days=10), datetime.timedelta(days=3),
         *(datetime.timedelta(hours=hours) for hours in (20, 15, 10))]
 AUDIT = datetime.timedelta(days=5)
 DAY, WEEK = datetime.timedelta(days=1), datetime.timedelta(days=7)
 
-# A change of a result: its time; the row before and after it (None: no row); the time at which the row before began.
+# A change of a result: its time, the rows before and after it (None: no row), and since when the row before held.
 Event = collections.namedtuple("Event", "at before after since")
 Row = collections.namedtuple("Row", "cluster namespace report source policy rule category severity status native kind "
                              "subject message score properties exceptions")
 
 
 def generated(choice):
-    """Documents by (cluster, namespace, name)."""
+    """Returns documents by (cluster, namespace, name)."""
     documents = {}
     for cluster in NAMES:
         for namespace in ("team-a", "team-b", ""):
@@ -111,13 +111,13 @@ def generated(choice):
                             "labels": {
                                 "compliance.openshift.io/scan-name": "cis", "compliance.openshift.io/suite": "suite",
                                 **({"compliance.openshift.io/automated-remediation": ""} if automated else {})},
-                            # Else it counts as evaluated when it was created.
+                            # Without it, the time of the creation counts as the time of the evaluation.
                             "annotations": {"compliance.openshift.io/last-scanned-timestamp": "2023-11-14T22:13:20Z"}}}
     return documents
 
 
 def rows_of(documents):
-    """The results of documents, without a line of the product."""
+    """Returns the results of documents, without code of kube-reports."""
     rows = []
     for (cluster, namespace, name), document in documents.items():
         if document["kind"] == "ComplianceCheckResult":
@@ -142,7 +142,7 @@ def identity(row):
 
 
 class World:
-    """A store whose documents, and those of every earlier step, are known here too."""
+    """A store, its documents, and the results of every step."""
 
     def __init__(self, database):
         self.database, self.choice, self.documents, self.steps = database, random.Random(19), {}, []
@@ -156,7 +156,7 @@ class World:
         return f"SELECT kube_reports.create_report('{cluster}', {sql_text(document)}) IS NULL;"
 
     def step(self, wanted, days_ago):
-        """Makes the documents the wanted ones, as if AGES ago; so many days ago as counts by day are concerned."""
+        """Stores the wanted documents as if at the age of this step; counts by day have them days_ago days ago."""
         statements = []
         for key in {**self.documents, **wanted}:
             cluster, namespace, name = key
@@ -188,7 +188,7 @@ class World:
         self.remember({(NAMES[cluster], *rest): moment for (cluster, *rest), moment in moments.items()})
 
     def backdate(self, written_from, moments):
-        """What was written from a time on was written at the moment of its report."""
+        """Gives the rows that were written since written_from the moment of their report."""
         values = ", ".join(f"('{cluster}'::uuid, '{namespace}', '{name}', '{moment}'::timestamptz)"
                            for (cluster, namespace, name), moment in moments.items())
         self.database.psql(f"""
@@ -207,7 +207,7 @@ class World:
                 for table in ("result", "result_since")))
 
     def remember(self, moments):
-        """What the last step changed."""
+        """Records the changes of the last step."""
         old, new = ({identity(row): row for row in rows} for _, rows in ([(None, [])] + self.steps)[-2:])
         assert len(new) == len(self.steps[-1][1])
         for key in {**old, **new}:
@@ -219,7 +219,7 @@ class World:
                 self.since[key] = at
 
     def changes(self, first, last):
-        """What changed from one time on and before another."""
+        """Returns the changes from the first time on and before the last."""
         return [event for event in self.events if first <= event.at < last]
 
 
@@ -229,7 +229,7 @@ def world(module_stack):
     for uid, name in NAMES.items():
         database.psql(f"SELECT kube_reports.register_cluster('{uid}', '{name}')")
     register_compliance(database)
-    # What is deleted has settled as soon as it is gone.
+    # A disappearance settles at once.
     database.psql("SELECT kube_reports.set_setting('settle_window', '0')")
     database.psql("INSERT INTO kube_reports.framework_control (framework, control, source, policy, rule) VALUES "
                   + ", ".join(map(str, CONTROLS)))
@@ -238,15 +238,15 @@ def world(module_stack):
     made.audit = made.begun - AUDIT
     flapping = copy.deepcopy(made.documents)
     for number in range(4):
-        # Two results go to and fro, one of them fails at the end; in the first step others change too, and two reports
-        # are deleted.
+        # Two results alternate between pass and fail, and one of them fails at the end. In the first step other results
+        # change as well, and two reports are deleted.
         if number == 0:
             for key in list(flapping):
                 for result in flapping[key].get("results", []):
                     if result["source"] == "kyverno" and made.choice.random() < 0.2:
                         result["result"] = made.choice.choice(STATUSES[:4])
             del flapping[PROD, "team-a", "scan-1"], flapping[STAGING, "", "checks-2"]
-            # For drift: one rule that fails nowhere here and somewhere there.
+            # For drift: a rule that passes in one cluster and fails in the other.
             for (cluster, _, _), document in flapping.items():
                 for result in document.get("results", []):
                     if (result["policy"], result.get("rule")) == ("policy-4", "rule-2"):
@@ -269,7 +269,7 @@ def world(module_stack):
 # ---- answers, by question ----
 
 def counted(rows, keys, columns):
-    """Rows grouped by fields, with the number of those for which each of the columns holds."""
+    """Returns groups of rows by fields, with the number of rows for which each column is true."""
     groups = collections.defaultdict(list)
     for row in rows:
         groups[tuple(getattr(row, key) for key in keys)].append(row)
@@ -281,7 +281,7 @@ def having(field, *values):
 
 
 def scores(rows):
-    """Counts and both scores of some results."""
+    """Returns the counts and both scores of results."""
     numbers = [sum(row.status == status and row.native != "MANUAL" for row in rows) for status in STATUSES]
     weights = [sum(WEIGHTS[row.severity] for row in rows if row.status in wanted and row.native != "MANUAL")
                for wanted in (("pass",), STATUSES[:4])]
@@ -291,7 +291,7 @@ def scores(rows):
 
 
 def checking(rows, framework, control=None):
-    """Those that check a control, or any of a framework."""
+    """Returns the rows that check a control, or any control of a framework."""
     wanted = [(source, policy, rule) for of, at, source, policy, rule in CONTROLS if of == framework
               and control in (None, at)]
     return [row for row in rows if any(policy == row.policy and source in ("", row.source) and rule in ("", row.rule)
@@ -335,8 +335,8 @@ def ranked(rows, key, number):
 
 def fixed(world, now):
     """
-    (cluster, namespace, severity, number, mean, median, number of those that went with their reports) of what came to
-    pass: nothing else goes.
+    Returns (cluster, namespace, severity, number, mean time, median time, number of results that were deleted) of the
+    failures that ended: a result passes, or its report is deleted.
     """
     groups = collections.defaultdict(list)
     for at, a, b, since in world.changes(now - datetime.timedelta(days=30), now):
@@ -405,7 +405,7 @@ def fresh(world):
 
 
 def answers(world, now):
-    """What the queries must give, in the order of the page."""
+    """Returns the expected rows of the queries, in the order of the page; None: test_question() computes them."""
     rows = world.steps[-1][1]
     by_status = [having("status", status) for status in STATUSES]
     described = [(row.policy, row.rule, row.status, row.message) for row in rows
@@ -473,7 +473,7 @@ def having_all(rows, **fields):
 
 
 def typed(value):
-    """A value of JSON as what it stands for: times and intervals as such, numbers rounded."""
+    """Returns a value of JSON with times and intervals as Python's, and numbers rounded."""
     if isinstance(value, list):
         return tuple(map(typed, value))
     if isinstance(value, float):
@@ -489,7 +489,7 @@ def typed(value):
 
 
 def asked(world, sql, database=None):
-    """The rows that a reader gets, and the time of the transaction."""
+    """Returns the rows that a reader gets, and the time of the transaction."""
     lines = (database or world.database).psql("BEGIN; SET LOCAL timezone = 'UTC'; SELECT to_json(now()); SELECT "
                                               f"to_json(q) FROM ({sql}) q; COMMIT",
                                               user="kube_reports_reader", audit=world.audit).splitlines()
@@ -503,17 +503,17 @@ def test_question(world, place):
     found, now = asked(world, sql)
     expected = answers(world, now)[place]
     if number == 7:
-        # Equals may come in any order.
+        # Resources with equal counts may come in any order.
         groups = {(kind, namespace, subject): (passed, failing)
                   for kind, namespace, subject, passed, failing in counted(
             [row for row in world.steps[-1][1] if row.cluster == "prod" and row.namespace in ("team-a", "team-b")],
                       ("kind", "namespace", "subject"),
             [having("status", "pass"), having("status", *FAILING)])}
         assert [row[4] for row in found] == sorted((failing for _, failing in groups.values()), reverse=True)[:5]
-        # A result without a resource has a subject without a name, and no namespace either.
+        # A result without a resource has a subject without a name and without a namespace.
         assert all(groups[row[:3]] == row[3:] for row in found if row[2])
     elif number == 20:
-        # The third cluster is the stack's own, which has nothing, and has said nothing unless its proxy made results.
+        # The third cluster is the stack's own. It has no reports, and is not silent if a proxy has derived results.
         seen = [(cluster, reports, at and at.timestamp()) for cluster, silent, reports, at in found if silent]
         own = [] if VARIANT == "sql" else [("", 0, None)]
         assert collections.Counter(seen) == collections.Counter([*fresh(world), *own])
@@ -523,12 +523,12 @@ def test_question(world, place):
 
 
 def test_every_question_is_asked():
-    """The page has all 25, in order, and a query for each"""
+    """The page has 25 questions, and a query for each"""
     assert sorted({number for number, _ in QUERIES}) == list(range(1, 26))
 
 
 def test_on_a_standby(world):
-    """Every query of the page works on a hot standby, with the primary's answer"""
+    """Every query of the page has the primary's answer on a hot standby"""
     standby = Database()
     try:
         standby.follow(world.database)
@@ -537,7 +537,7 @@ def test_on_a_standby(world):
               "the standby to have replayed")
         for _, sql in QUERIES:
             assert collections.Counter(asked(world, sql, standby)[0]) == collections.Counter(asked(world, sql)[0]), sql
-        # The page for people as well; its ages move on.
+        # The dashboard has the same values as well, except for made_at, and top_clusters, which has ages.
         told = [json.loads(database.psql("SELECT kube_reports.dashboard() - '{made_at,top_clusters}'::text[]",
                                          user="kube_reports_reader")) for database in (world.database, standby)]
         assert told[0] == told[1] and told[0]["failing_policies"]
@@ -596,7 +596,7 @@ FILTERS = {
 
 @pytest.mark.parametrize("name", FILTERS)
 def test_search(world, name):
-    """Each filter finds what the documents have, page by page, for results and reports"""
+    """Each filter finds the results of the documents, page by page, and counts them by resource"""
     filter_, matches = FILTERS[name]
     wanted = [row for row in world.steps[-1][1] if matches(row)]
     pages, place = [], "NULL"
@@ -618,7 +618,7 @@ def test_search(world, name):
 
 
 def test_search_of_many(own_stack):
-    """What more results have than are worth looking up is found by the criteria that have it, and found whole"""
+    """Searches by properties or texts that more than 20,000 results have find all of them"""
     own_stack.begin()
     database = own_stack.database
     database.psql("""
@@ -665,8 +665,8 @@ EQUAL = {"policy": "p", "rule": "r", "source": "s", "category": "c"}
 
 def told(database):
     """
-    What history says of each report, from its second version on: a list for each version of each result's old and new
-    status.
+    Returns the history of each report from its second version on: for each version a list with the old and the new
+    status of each changed result.
     """
     reports = collections.defaultdict(lambda: collections.defaultdict(list))
     for line in database.psql("SELECT to_json(q) FROM (SELECT e.report, e.resource_version, e.old_status, e.new_status "
@@ -679,8 +679,8 @@ def told(database):
 
 def test_equals(own_stack):
     """
-    Of results of one report with the same policy, rule and subject, the one that is gone is gone, and nothing is mended
-    by it
+    Several results of a report have the same policy, rule and subject: when one of them is removed, history has no
+    other result that ceases to fail
     """
     own_stack.begin()
     database, choice, api = own_stack.database, random.Random(7), own_stack.proxy().api(keep=True)
@@ -688,8 +688,8 @@ def test_equals(own_stack):
 
     def store(name, *states):
         """
-        A report whose results are those of each state, {what they say: status}, one state after the other, and in any
-        order.
+        Writes a report with the results of each state, {message: status}, one state after the other. The results are
+        in any order.
         """
         for number, state in enumerate(states):
             results = [{**EQUAL, "result": status, "message": message} for message, status in state.items()]
@@ -723,14 +723,14 @@ def test_equals(own_stack):
         store(f"random-{number}", *states)
     found = told(database)
     assert found["without-2"] == [[("fail", None)]] and found["without-3"] == [[("pass", None)]]
-    # The first that fails has the key that it would have alone: the next one that fails takes its place.
+    # The first failing result has the key of a single result; after its removal the next failing result has this key.
     assert sorted(found["without-1"][0], key=str) == [("error", "fail"), ("fail", None)]
     assert found["status"] == [[("pass", "warn")], [("warn", "skip")], [("fail", "pass")]]
     assert found["one-and-two"] == [[(None, "pass")], [("pass", None)]]
     assert found["alone"] == [[("fail", "pass")]]
 
-    # Whatever comes, goes or changes its status: as many begin to fail, and cease to, as the documents say; of several
-    # at once not more.
+    # History has as many results that begin and cease to fail as the documents have. If several results change in one
+    # write, history may have fewer.
     for number, (name, states) in enumerate(series.items()):
         changes = [(old.get(message), new.get(message)) for old, new in zip(states, states[1:]) for message in "abcdef"]
         events = [event for version in found[name] for event in version]

@@ -34,7 +34,7 @@ def cas(stack):
 
 
 def ca_from(directory, begins):
-    """Makes a CA whose validity starts at a second, and its certificates."""
+    """Makes a CA whose validity starts at the given second, and its certificates."""
     os.chmod(directory, 0o755)
     (directory / "index").touch()
     (directory / "ca.conf").write_text(f"""
@@ -139,7 +139,7 @@ def test_left_alone(apiserver, look, cas):
     looking.logged("v1alpha2.wgpolicyk8s.io has a newer CA")
     names = ("v1alpha1.openreports.io", "v1.reports.kyverno.io", "v1alpha2.kyverno.io")
     until(lambda: all(apiserver.asked(f"/{name}$", "GET") for name in names), 20, "a look at each")
-    # Another round, which begins when the ones before have been answered.
+    # Start another round; it begins when the requests of the first round have been answered.
     place(f"{middle}/ca.crt", looking.directory / "ca.crt")
     until(lambda: all(len(apiserver.asked(f"/{name}$", "GET")) > 1 for name in names), 20, "a second look at each")
     assert apiserver.asked("apiservices", "PATCH") == []
@@ -155,7 +155,7 @@ def test_another_server(apiserver, look, cas):
     before = apiserver.api_service(POLICY_REPORTS)
     looking = look(new)
     has(apiserver, OPEN_REPORTS, bundle(new))
-    # Another round, which begins when the one before has been answered.
+    # Start another round; it begins when the requests of the first round have been answered.
     place(f"{new}/ca.crt", looking.directory / "ca.crt")
     until(lambda: len(apiserver.asked("/v1alpha2.wgpolicyk8s.io$", "GET")) > 1, 20, "a second look")
     assert apiserver.api_service(POLICY_REPORTS) == before

@@ -111,7 +111,7 @@ def crds(cluster):
 # --- enable ---
 
 def test_with_the_crds(crds):
-    """enable takes over an APIService made for CRDs, and kube-apiserver keeps that; a second run changes nothing"""
+    """enable takes over an APIService of CRDs, and kube-apiserver does not undo it; a second run changes nothing"""
     told = crds.enable(POLICY_REPORTS)
     crds.leads_here(POLICY_REPORTS)
     assert crds.spec(POLICY_REPORTS)["groupPriorityMinimum"] == 1000
@@ -147,7 +147,7 @@ def test_without_crds(cluster):
 
 
 def test_endpoints_come_later(crds):
-    """nothing is changed before an endpoint is ready; the command prints for what it waits; without --wait it fails"""
+    """nothing is changed before an endpoint is ready; the command prints why it waits; without --wait it fails"""
     crds.aggregation.endpoints(crds.stack.first.port, ready=False)
     told = crds.enable(POLICY_REPORTS, "--wait=false", code=1)
     assert "the Service kube-reports/kube-reports has no ready endpoint" in told and "nothing was changed" in told
@@ -283,7 +283,7 @@ def test_not_available(crds):
 
 
 def test_stopped(crds):
-    """SIGTERM, for example of a Job that is out of time, ends the wait: taken APIServices are given back"""
+    """SIGTERM, for example at the deadline of a Job, ends the wait: taken APIServices are given back"""
     crds.aggregation.check = lambda _: ("False", "FailedDiscoveryCheck", "a firewall")
     with subprocess.Popen(crds.arguments("enable", f"--service={SERVICE}", f"--ca-file={crds.ca}", POLICY_REPORTS),
                           stderr=subprocess.PIPE, text=True) as process:
@@ -297,7 +297,7 @@ def test_stopped(crds):
 
 
 def test_forbidden(crds):
-    """for 403 the command prints kube-apiserver's message and the page of the rights; changes are taken back"""
+    """for 403 the command prints kube-apiserver's message and the page of the rights; changes are undone"""
     crds.server.trouble("/apiservices$", method="POST", code=403)
     told = crds.enable(POLICY_REPORTS, OPEN_REPORTS, code=1)
     assert "status 403: trouble of the test; docs/security.md says which rights this command needs" in told
@@ -368,7 +368,7 @@ def test_connect_to(crds):
     crds.enable(POLICY_REPORTS, f"--connect-to=127.0.0.1:{crds.stack.first.port}", f"--service={SERVICE}")
     told = crds.enable(POLICY_REPORTS, f"--connect-to=127.0.0.1:{free_port()}", code=1)
     assert "the server does not tell which types it serves" in told
-    # An empty value is none.
+    # An empty value counts as no flag.
     for wrong in filter(None, WRONG_ADDRESSES):
         assert "must be HOST:PORT" in crds.enable(POLICY_REPORTS, f"--connect-to={wrong}", code=2)
 
@@ -422,7 +422,7 @@ def test_disable_forbidden(crds):
 
 
 def test_kube_apiserver_is_slow(crds):
-    """disable prints for what it waits"""
+    """disable prints why it waits"""
     crds.enable(POLICY_REPORTS)
     crds.aggregation.paused = True
     told = crds.disable(POLICY_REPORTS, "--timeout=1s", code=1)
@@ -572,7 +572,7 @@ def test_large_answers(crds):
 
 
 def test_hanging_server(crds):
-    """the command gives up a server that does not answer after the time limit"""
+    """when a server does not answer within the time limit, the command ends"""
     crds.server.trouble("/apiservices/", method="PATCH", hold=threading.Event())
     told = crds.enable(POLICY_REPORTS, code=1)
     assert "timed out" in told.lower()

@@ -34,7 +34,7 @@ def tracked(types):
 
 
 def owners(document):
-    """Managed fields by manager and operation; without times, which are checked to be times."""
+    """Returns managed fields by manager and operation; checks the members and the time of each entry."""
     found = {}
     for entry in document["metadata"].get("managedFields", []):
         assert entry["fieldsType"] == "FieldsV1" and set(entry) <= {"manager", "operation", "apiVersion", "time",
@@ -68,7 +68,8 @@ def path(ns):
 
 def test_creator_owns_what_it_sent(api, ns):
     """
-    CRE-02, MF-01, MF-02, MF-03, MF-04, MF-09: labels and summary are granular, results and scope are one field each
+    CRE-02, MF-01, MF-02, MF-03, MF-04, MF-09: the creator owns all fields: labels and summary are granular, results and
+    scope are one field each
     """
     stored = api.create(POLR, report("r1", labels={"a": "1"}, scope={"kind": "Pod", "name": "p"}), ns,
                         fieldManager="maker")
@@ -92,7 +93,7 @@ def test_creator_owns_what_it_sent(api, ns):
                                                    ("agent", "manager", "manager")])
 def test_owner_from_user_agent(api, ns, agent, manager, owner):
     """CRE-07: TestManagerOrUserAgent"""
-    # Headers are bytes, which this client takes as Latin 1.
+    # Headers are bytes; this client encodes them as Latin 1.
     answer = api.request("POST", path_of(POLR, ns), report("r1"),
                          headers={"User-Agent": agent.encode().decode("latin-1")},
                          **({"fieldManager": manager} if manager else {}))
@@ -101,7 +102,7 @@ def test_owner_from_user_agent(api, ns, agent, manager, owner):
 
 
 def test_metadata_has_types_of_its_own(api, ns):
-    """MF-04: finalizers are a set, owner references a map by uid whose items are one field each"""
+    """MF-04: finalizers are a set; owner references are a map by uid, and each item is one field"""
     reference = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u-1"}
     stored = api.create(POLR, {**report("r1"),
                                "metadata": {"name": "r1", "annotations": {"k": "<v>"}, "finalizers": ["example.com/f"],
@@ -112,7 +113,7 @@ def test_metadata_has_types_of_its_own(api, ns):
 
 
 def test_updates_move_fields(api, ns, path):
-    """MF-05, UPD-06, PAT-06: what a write changes is its manager's alone, what it removes is nobody's"""
+    """MF-05, UPD-06, PAT-06: only the manager of a write owns a changed field; no manager owns a removed field"""
     stored = api.create(POLR, report("r1", labels={"a": "1", "b": "1"}), ns, fieldManager="one")
     stored["summary"]["pass"] = 7
     del stored["metadata"]["labels"]["b"]
@@ -137,7 +138,7 @@ def test_same_manager_of_another_operation(api, ns, path):
 
 
 def test_no_op_keeps_times(api, ns, path):
-    """UPD-04, MF-05: an update that changes nothing is no write, for every field manager"""
+    """UPD-04, MF-05: an update that changes nothing is not stored, whatever its field manager"""
     stored = api.create(POLR, report("r1"), ns, fieldManager="one")
     assert api.put(path, stored, fieldManager="two").json == stored
     assert api.patch(path, {"summary": {"pass": stored["summary"]["pass"]}}, fieldManager="two").json == stored
@@ -147,7 +148,7 @@ def test_no_op_keeps_times(api, ns, path):
 
 
 def test_sorted_and_capped(api, ns, path):
-    """MF-06, MF-07: of more than 10 updaters the oldest become ancient-changes"""
+    """MF-06, MF-07: there are at most 10 entries of updates; the oldest are merged into ancient-changes"""
     api.create(POLR, report("r1", labels={f"l{n}": "0" for n in range(14)}), ns, fieldManager="m00")
     for number in range(1, 13):
         stored = api.patch(path, {"metadata": {"labels": {f"l{number}": "1"}}}, fieldManager=f"m{number:02}").json
@@ -164,7 +165,7 @@ def test_sorted_and_capped(api, ns, path):
 @pytest.mark.parametrize("reset", [[], [{}]])
 @pytest.mark.parametrize("way", ["put", "merge", "json"])
 def test_reset(api, ns, path, reset, way):
-    """MP-03, MF-08, MF-11: managed fields go, and are not begun again by updates"""
+    """MP-03, MF-08, MF-11: an empty list removes managed fields; later updates do not add them again"""
     stored = api.create(POLR, report("r1"), ns)
     if way == "put":
         stored["metadata"]["managedFields"] = reset
@@ -179,7 +180,7 @@ def test_reset(api, ns, path, reset, way):
 
 
 def test_reset_of_nothing(api, ns, path):
-    """JP-02, MP-03: a JSON patch replaces managed fields that are not there; that changes nothing"""
+    """JP-02, MP-03: a JSON patch may replace managed fields that do not exist; this changes nothing"""
     api.create(POLR, report("r1"), ns)
     reset = [{"op": "replace", "path": "/metadata/managedFields", "value": [{}]}]
     first = api.patch(path, reset, kind=JSON_PATCH)
@@ -189,7 +190,7 @@ def test_reset_of_nothing(api, ns, path):
 
 
 def test_edited_by_a_client(api, ns, path):
-    """MF-08: TestValidateManagedFieldsInvalid: a client's list counts when it can be read, else the stored one stays"""
+    """MF-08: TestValidateManagedFieldsInvalid: a client's list replaces the stored list if it can be decoded"""
     stored = api.create(POLR, report("r1"), ns, fieldManager="one")
     entries = stored["metadata"]["managedFields"]
     for broken in ([{**entries[0], "operation": "Delete"}], [{**entries[0], "fieldsType": "FieldsV2"}], [{**entries[0],
@@ -213,7 +214,7 @@ def test_edited_by_a_client(api, ns, path):
 
 
 def test_hostile_fields(api, ns, path):
-    """MF-08: depth, size and junk are survived"""
+    """MF-08: deep and large sets of fields are stored; a list with more than 1,000 entries is ignored"""
     stored = api.create(POLR, report("r1"), ns)
     deep = {}
     for _ in range(900):
@@ -231,7 +232,7 @@ def test_hostile_fields(api, ns, path):
 # ---- apply ----
 
 def test_apply_creates(api, ns, path):
-    """SSA-10, PAT-03: 201; the applier owns what it said, not what was defaulted"""
+    """SSA-10, PAT-03: an apply creates an object (201) and owns the fields that it sent; the same apply is no write"""
     created = applied(api, path, config(metadata={"labels": {"a": "1"}}, summary={"pass": 1}), code=201)
     assert created["metadata"]["name"] == "r1" and created["metadata"]["namespace"] == ns and created[
         "metadata"]["generation"] == 1
@@ -243,7 +244,7 @@ def test_apply_creates(api, ns, path):
 
 
 def test_apply_creates_in_front_of_watchers(api, second_api, ns, path):
-    """SSA-10: an apply is an ADDED event, then a MODIFIED one"""
+    """SSA-10: an apply that creates is an ADDED event, one that changes a MODIFIED event"""
     version = api.get(path_of(POLR, ns)).json["metadata"]["resourceVersion"]
     with second_api.watch(path_of(POLR, ns), resourceVersion=version) as watch:
         first = applied(api, path, config(summary={"pass": 1}), code=201)
@@ -254,7 +255,7 @@ def test_apply_creates_in_front_of_watchers(api, second_api, ns, path):
 
 
 def test_dry_run(api, ns, path):
-    """CRE-06, PAT-08: nothing is stored, and a new object has no version"""
+    """CRE-06, PAT-08: a dry run stores nothing; in its answer a new object has no version"""
     shown = applied(api, path, config(summary={"pass": 1}), code=201, dryRun="All")
     assert shown["metadata"]["uid"] and "resourceVersion" not in shown["metadata"] and ("applier",
         "Apply") in owners(shown)
@@ -267,7 +268,7 @@ def test_dry_run(api, ns, path):
 
 
 def test_removed_when_not_applied_any_more(api, ns, path):
-    """SSA-03: what the applier gives up goes, unless somebody else has it"""
+    """SSA-03: a field that the applier no longer sends is removed, unless another manager owns it"""
     applied(api, path, config(metadata={"labels": {"a": "1", "b": "1", "c": "1"}}, summary={"pass": 1, "fail": 1}),
             code=201)
     applied(api, path, config(metadata={"labels": {"b": "1"}}), owner="other")
@@ -279,7 +280,7 @@ def test_removed_when_not_applied_any_more(api, ns, path):
 
 
 def test_conflicts(api, ns, path):
-    """SSA-03, SSA-05: the very words, for one manager and for several"""
+    """SSA-03, SSA-05: the exact message of a conflict with one manager, and with several"""
     api.create(POLR, report("r1", results=[]), ns, fieldManager="user")
     applied(api, path, config(metadata={"labels": {"a": "1"}}), owner="other")
     status = failure(apply(api, path, config(summary={"pass": 5})), 409, "Conflict")
@@ -300,7 +301,7 @@ def test_conflicts(api, ns, path):
 
 
 def test_shared_ownership(api, ns, path):
-    """SSA-04: the same value is no conflict; a manager that gives the field up leaves it to the others"""
+    """SSA-04: the same value is no conflict; a field that one owner no longer sends stays with the others"""
     applied(api, path, config(summary={"pass": 1}), owner="one", code=201)
     stored = applied(api, path, config(summary={"pass": 1}), owner="two")
     assert set(owners(stored)) == {("one", "Apply"), ("two", "Apply")}
@@ -309,7 +310,7 @@ def test_shared_ownership(api, ns, path):
 
 
 def test_before_first_apply(api, stack, ns, path):
-    """SSA-06: an object without managed fields has had an owner before"""
+    """SSA-06: before-first-apply owns the fields of an object that had no managed fields"""
     api.create(POLR, report("r1", labels={"a": "1"}), ns)
     api.patch(path, {"metadata": {"managedFields": [{}]}})
     status = failure(apply(api, path, config(metadata={"labels": {"a": "2"}})), 409, "Conflict")
@@ -320,7 +321,7 @@ def test_before_first_apply(api, stack, ns, path):
 
 
 def test_refusals(api, ns, path):
-    """SSA-01, SSA-02, SSA-08, SSA-11, PAT-05, PAT-07: TestInvalidPatchOptions: bodies that are not to be applied"""
+    """SSA-01, SSA-02, SSA-08, SSA-11, PAT-05, PAT-07: TestInvalidPatchOptions: bodies and options that are refused"""
     def message(document, code, reason, **query):
         return failure(apply(api, path, document, **query), code, reason)["message"]
 
@@ -355,7 +356,7 @@ def test_refusals(api, ns, path):
 
 @writes_of_c
 def test_may_not_create(api, stack, ns, path):
-    """AUTHZ-13: the proxy says that the user may not create; an object that is there may be patched"""
+    """AUTHZ-13: when the proxy says that the user may not create, an apply may only change an existing object"""
     def write(document):
         request = {"verb": "patch", "group": "wgpolicyk8s.io", "version": "v1alpha2", "resource": "policyreports",
                    "namespace": ns, "name": "r1",
@@ -378,7 +379,7 @@ def test_may_not_create(api, stack, ns, path):
 
 
 def test_duplicate_keys(api, ns, path):
-    """SSA-09"""
+    """SSA-09: duplicate keys are an error with Strict, a warning by default, and no warning with Ignore"""
     body = (f'{{"apiVersion":"{VERSION}","kind":"PolicyReport","metadata":{{"name":"r1"}},'
             '"summary":{"pass":1,"pass":2}}')
     status = failure(apply(api, path, body, fieldValidation="Strict"), 400, "BadRequest")
@@ -400,7 +401,7 @@ def test_yaml(api, ns, path):
 
 
 def test_last_applied(api, ns, path):
-    """SSA-07: kubectl takes over what it has applied on the client's side, and keeps its annotation up to date"""
+    """SSA-07: kubectl owns the fields of its client-side applies, and its annotation is kept up to date"""
     first = config(metadata={"name": "r1", "namespace": ns, "annotations": {}}, summary={"pass": 1, "fail": 1})
     api.create(POLR, {**first, "metadata": {**first["metadata"], "annotations": {LAST_APPLIED: json.dumps(first)}}}, ns,
                fieldManager="kubectl-client-side-apply")
@@ -421,7 +422,8 @@ def test_last_applied(api, ns, path):
                                   {"labels": {"a": "b"}, "generateName": ""}])
 def test_other_words_are_a_change(api, ns, path, said):
     """
-    SSA-03, UPD-04: what is not stored as it was said is said anew each time, as upstream; a dry run stores nothing
+    SSA-03, UPD-04: an apply whose metadata is not stored as it was sent is a write each time, as upstream; a dry run
+    stores nothing
     """
     first = applied(api, path, config(metadata=said), code=201)
     again = applied(api, path, config(metadata=said))
@@ -435,7 +437,7 @@ def test_other_words_are_a_change(api, ns, path, said):
                                         ("creationTimestamp", "2020-01-01T00:00:00Z"),
                                         ("generation", 1.5), ("generation", 7), ("selfLink", "/x")])
 def test_server_members(api, ns, path, key, value):
-    """SSA-06, CRE-03: what only the server sets is not even read, and nobody's; to say it again changes nothing"""
+    """SSA-06, CRE-03: members that only the server sets are ignored; the same apply again changes nothing"""
     before = datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(seconds=2)
     document = config(metadata={key: value, "labels": {"a": "b"}})
     first = applied(api, path, document, code=201)
@@ -447,7 +449,7 @@ def test_server_members(api, ns, path, key, value):
 
 
 def test_deletion_members(api, ns, path):
-    """SSA-06: dropped from what an apply creates, refused where it updates"""
+    """SSA-06: an apply that creates drops the members of a deletion; an apply that updates is refused with them"""
     first = applied(api, path, config(metadata={"deletionTimestamp": "soon", "deletionGracePeriodSeconds": 5}),
                     code=201)
     assert not {"deletionTimestamp", "deletionGracePeriodSeconds"} & set(first["metadata"])
@@ -465,7 +467,7 @@ def test_deletion_members(api, ns, path):
                                          ({"results": [{"policy": "p", "properties": {"a": None}}]},
                                           "results[0].properties.a")])
 def test_nulls_are_refused(api, ns, path, said, field):
-    """SSA-03: a null is a value like any other to an apply, dropped from no field"""
+    """SSA-03: an apply drops no null; validation refuses it as a value of the wrong type"""
     status = failure(apply(api, path, config(**said)), 422, "Invalid")
     assert [cause["field"] for cause in status["details"]["causes"]] == [field], status
     failure(api.get(path), 404, "NotFound")
@@ -478,7 +480,7 @@ def base(tracked, metadata=None, **parts):
 
 
 def test_map_lists(api, tracked, ns):
-    """MF-03, SSA-03: items merge by their keys, defaulted ones included; order: live items stay, new ones follow"""
+    """MF-03, SSA-03: items merge by their keys, also by defaulted keys; fields are removed with their owner"""
     path = tracked.path(ns, "t")
     stored = applied(api, path, base(tracked,
                                      spec={"ports": [{"port": 80, "name": "web"}, {"port": 53, "protocol": "UDP"}]}),
@@ -502,7 +504,7 @@ def test_map_lists(api, tracked, ns):
 
 
 def test_sets(api, tracked, ns):
-    """MF-03, SSA-03"""
+    """MF-03, SSA-03: sets merge by value; a value is removed when no manager owns it"""
     path = tracked.path(ns, "t")
     applied(api, path, base(tracked, spec={"tags": ["b", "a<"]}), code=201)
     stored = applied(api, path, base(tracked, spec={"tags": ["c", "b"]}), owner="other")
@@ -516,9 +518,9 @@ def test_sets(api, tracked, ns):
 
 def test_atomic_and_unknown(api, tracked, ns):
     """
-    MF-04, SSA-03: atomic parts are replaced as a whole; unknown fields are granular maps with atomic lists, and a map
-    that
-    nothing declares goes with all that is in it"""
+    MF-04, SSA-03: atomic parts are replaced as a whole; unknown fields are granular maps with atomic lists; a map that
+    is not declared is removed as a whole when the applier no longer sends it
+    """
     path = tracked.path(ns, "t")
     applied(api, path, base(tracked,
                             spec={"order": ["x", "y"], "unit": {"a": "1", "b": "1"}, "free": {"m": {"n": 1}, "l": [1]},
@@ -533,7 +535,7 @@ def test_atomic_and_unknown(api, tracked, ns):
 
 
 def test_defaults_are_not_the_appliers(api, tracked, ns):
-    """SSA-03, MF-09: a default is owned by nobody after an apply, by the creator after a create"""
+    """SSA-03, MF-09: after an apply no manager owns a default; after a create the creator owns it"""
     stored = applied(api, tracked.path(ns, "t"), base(tracked, spec={"size": 1}), code=201)
     assert stored["spec"] == {"mode": "auto",
                               "size": 1} and owners(stored)[("applier", "Apply")] == {"f:spec": {"f:size": {}}}
@@ -544,7 +546,7 @@ def test_defaults_are_not_the_appliers(api, tracked, ns):
 
 
 def test_status(api, tracked, ns):
-    """UPD-08, MF-01, MF-02: the status is the subresource's, which has entries of its own"""
+    """UPD-08, MF-01, MF-02: only the subresource changes the status, and it has entries of its own"""
     path = tracked.path(ns, "t")
     stored = applied(api, path, base(tracked, spec={"size": 1}, status={"phase": "x"}), code=201)
     assert "status" not in stored and owners(stored) == {("applier", "Apply"): {"f:spec": {"f:size": {}}}}
@@ -571,7 +573,7 @@ def test_status(api, tracked, ns):
 
 def test_deep_documents(api, tracked, ns):
     """
-    MF-04: what has been stored can be read again, though field sets are deeper than the document that they are about
+    MF-04: every stored document can be changed and deleted, although its sets of fields are deeper than the document
     """
     path = tracked.path(ns, "t")
     head = json.dumps(base(tracked))[:-1]
@@ -590,8 +592,7 @@ def test_deep_documents(api, tracked, ns):
 
 def test_order_of_items(api, tracked, ns):
     """
-    SSA-03: what both have comes in the order of the config, what only the live object has stays where it stands among
-    it
+    SSA-03: items of both have the order of the config; items of the live object alone keep their order between them
     """
     path = tracked.path(ns, "t")
     tags = [f"t{n}" for n in range(6)]
@@ -604,7 +605,7 @@ def test_order_of_items(api, tracked, ns):
 
 @pytest.fixture
 def summing(stack):
-    """Summaries of policy reports are filled in."""
+    """Fills in the summaries of policy reports during a test."""
     stack.database.psql("SELECT kube_reports.set_summaries('policyreports.wgpolicyk8s.io')")
     yield
     stack.database.psql("SELECT kube_reports.set_summaries('policyreports.wgpolicyk8s.io', false)")
@@ -613,9 +614,8 @@ def summing(stack):
 @pytest.mark.parametrize("write", ["create", "update", "patch", "apply"])
 def test_what_the_server_changes(api, summing, ns, path, write):
     """
-    MF-10: what the server adds to a request (a counted summary, in the place of mutating admission) comes behind the
-    managed fields, which
-    stay as they are and good: the request's manager has what it sent, and what was added is for whoever asks first.
+    MF-10: the server adds a counted summary, as mutating admission would, after it has computed the managed fields: the
+    manager of the request owns what it sent, and no manager owns the summary before one applies it.
     """
     document = config(results=[result()])
     sent = {"create": lambda: api.post(path_of(POLR, ns), document, fieldManager="writer"),
@@ -643,7 +643,7 @@ def test_what_the_server_changes(api, summing, ns, path, write):
 
 @fields_of_c
 def test_sql(api, stack, ns, path):
-    """MF-11: SQL tracks nothing and drops nothing, unless it is told to"""
+    """MF-11: UPDATE keeps managed fields as they are, unless it sets them"""
     stored = api.create(POLR, report("r1"), ns, fieldManager="m")
 
     def update(assignment):
@@ -676,7 +676,7 @@ def applying(kubectl, ns, tmp_path):
 
 
 def test_kubectl_apply(kubectl, applying, api, ns, path):
-    """SSA-01, SSA-05: ownership goes from kubectl to a controller and back"""
+    """SSA-01, SSA-05: a field changes its owner from kubectl to a controller and back"""
     document = config(metadata={"name": "r1"}, summary={"pass": 1}, results=[result()])
     assert applying(document).out == "policyreport.wgpolicyk8s.io/r1 serverside-applied\n"
     assert set(owners(api.get(path).json)) == {("kubectl", "Apply")}
@@ -709,7 +709,7 @@ def test_kubectl_diff(kubectl, ns, api, path, tmp_path):
 
 
 def test_kubectl_migrates(kubectl, applying, ns, api, path, tmp_path):
-    """SSA-07: from kubectl apply on the client's side to the server's"""
+    """SSA-07: server-side apply takes over an object of kubectl's client-side apply"""
     file = tmp_path / "client.json"
     document = config(metadata={"name": "r1", "namespace": ns}, summary={"pass": 1})
     file.write_text(json.dumps(document))

@@ -22,7 +22,7 @@ from front_proxy import Delegation, read
 AUTHENTICATED = "system:authenticated"
 CREDENTIAL = "authentication.kubernetes.io/credential-id"
 
-# Nobody serves this path, so a SubjectAccessReview about it only shows the user of the request.
+# This path is not served: a SubjectAccessReview about it only shows the user of the request.
 WHOAMI = "/whoami"
 
 
@@ -40,7 +40,7 @@ def shared(stack, module_apiserver):
 
 
 def who(delegation, ask, *arguments, **more):
-    """The user that a request came from: the spec of the review about it, without its attributes."""
+    """Sends a request that is denied; returns its user: the spec of its review, without the attributes."""
     before = len(delegation.apiserver.access_reviews)
     answer = ask(*arguments, **more)
     assert answer.code == 403, answer
@@ -52,7 +52,7 @@ def who(delegation, ask, *arguments, **more):
 
 
 def unauthorized(answer):
-    """AUTHN-07's bytes."""
+    """Checks that an answer is the 401 of AUTHN-07."""
     assert answer.code == 401, answer
     assert answer.headers["Content-Type"] == "application/json"
     assert answer.json == {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
@@ -63,7 +63,7 @@ unique = iter(range(10**6))
 
 
 def fresh_path():
-    """A path that no review was about yet."""
+    """Returns a path that had no review yet."""
     return f"{WHOAMI}/{next(unique)}"
 
 
@@ -71,7 +71,7 @@ def fresh_path():
 
 HEADERS = {"username": "X-Remote-User", "uid": "X-Remote-Uid", "group": "X-Remote-Group", "extra": "X-Remote-Extra-"}
 
-# Rows of upstream's TestRequestHeader: flags, headers, the user in the review; None: nobody is named.
+# Rows of upstream's TestRequestHeader: flags, headers, the user in the review; None: the headers name no user.
 REQUEST_HEADERS = {
     "no match": ({}, [("X-Other", "Bob")], None),
     "match": ({}, [("X-Remote-User", "Bob")], {"user": "Bob"}),
@@ -109,7 +109,7 @@ REQUEST_HEADERS = {
                                                "example.com/percent%20encoded": ["double"],
                                                "example.com/今日は": ["unicode"],
                                                "abc123!#$+.-_*^`~|'": ["legal characters"]}}),
-    # A key must not end early.
+    # A NUL must not end a key.
     "escaped NUL": ({}, [("X-Remote-User", "Bob"), ("X-Remote-Extra-Scopes%00", "a")],
                     {"user": "Bob", "extra": {"scopes%00": ["a"]}}),
 }
@@ -117,19 +117,19 @@ REQUEST_HEADERS = {
 
 @pytest.mark.parametrize("row", REQUEST_HEADERS)
 def test_request_headers(delegate, row):
-    """AUTHN-03, AGG-11: TestRequestHeader; what headers the front proxy sends is what the user is."""
+    """AUTHN-03, AGG-11: TestRequestHeader: the headers of the front proxy give the user."""
     names, headers, expected = REQUEST_HEADERS[row]
     names = {**HEADERS, **names}
     delegation = delegate(**{f"requestheader_{kind}_headers{'_prefix' if kind == 'extra' else ''}": value.split(",")
                              for kind, value in names.items()}, client_ca_file=None)
-    # Without CAs of clients the certificate speaks for nobody, and a request in nobody's name is anonymous.
+    # Without CAs of clients the certificate itself gives no user; a request without a user is anonymous.
     expected = {**expected, "groups": [*expected.get("groups", []), AUTHENTICATED]} if expected else \
         {"user": "system:anonymous", "groups": ["system:unauthenticated"]}
     assert who(delegation, delegation.front().whole, "GET", fresh_path(), headers) == expected
 
 
 def test_header_flags(stack, apiserver):
-    """AUTHN-03, AUTHN-05: the same from flags instead of the ConfigMap; by default the uid is not taken."""
+    """AUTHN-03, AUTHN-05: flags replace the ConfigMap; by default no header gives the uid."""
     apiserver.access_rule = denied
     directory = f"{apiserver.certificates}/flags"
     stack_command("certificates", directory)
@@ -143,7 +143,7 @@ def test_header_flags(stack, apiserver):
     front = delegation.front(f"{directory}/front")
     assert who(delegation, front.whole, "GET", fresh_path(), headers) == \
         {"user": "alice", "groups": ["dev", AUTHENTICATED], "extra": {"scopes": ["a"]}}
-    # The CA of the ConfigMap counts for nothing then.
+    # The CA of the ConfigMap is not used then.
     unauthorized(delegation.front().whole("GET", fresh_path(), headers))
     delegation.end()
 
@@ -169,7 +169,7 @@ def test_forged_headers(shared):
     nobody = who(shared, shared.front(f"{shared.stack.pki}/nobody").whole, "GET", fresh_path(), forged)
     assert nobody["user"] == "nobody" and nobody["groups"] == ["dev", AUTHENTICATED] and "uid" not in nobody
     assert list(nobody["extra"]) == [CREDENTIAL]
-    # A bearer token makes no difference to that.
+    # Beside a bearer token they change nothing either.
     shared.apiserver.token_rule = lambda spec: {"authenticated": True, "user": {"username": "tokenbearer"}}
     assert who(shared, shared.front(None).whole, "GET", fresh_path(),
                [*forged, ("Authorization", "Bearer forged")]) == \
@@ -190,14 +190,16 @@ REFUSED_CERTIFICATES = {
 
 @pytest.mark.parametrize("row", REFUSED_CERTIFICATES)
 def test_refused_certificates(delegate, row, tmp_path):
-    """AUTHN-03, AUTHN-07: TestX509, rows of strangers, servers and what has expired:
-    a certificate that is no good for anything is worse than none: 401, and the log says why."""
+    """
+    AUTHN-03, AUTHN-07: TestX509, rows of unknown CAs, server certificates and expired certificates: a request with such
+    a certificate gets 401, and the log has the reason.
+    """
     subject, usage, special, reason = REFUSED_CERTIFICATES[row]
     delegation = delegate()
     if special == "-1":
         certificate = expired_certificate(delegation.directory, tmp_path, subject)
     elif special == "other":
-        # The name of its CA is the same, its key is not.
+        # Its CA has the same name and another key.
         stack_command("certificates", tmp_path)
         certificate = delegation.certificate("foreign", subject, usage, str(tmp_path))
     else:
@@ -206,7 +208,7 @@ def test_refused_certificates(delegate, row, tmp_path):
     unauthorized(front.get(path_of(POLR), user="kubernetes-admin", groups=["system:masters"]))
     assert delegation.apiserver.access_reviews == []
     until(lambda: re.search(reason, delegation.proxy.log_path.read_text()), 5, "the reason in the log")
-    # What needs no authorization still needs authentication.
+    # A path that needs no authorization still needs authentication.
     unauthorized(front.whole("GET", "/livez", []))
 
 
@@ -219,7 +221,7 @@ def expired_certificate(directory, tmp_path, subject):
 
 
 def test_any_name(delegate):
-    """AUTHN-03: an empty list of allowed names allows every name, even none."""
+    """AUTHN-03: an empty list of allowed names allows every name, and certificates without a name."""
     delegation = delegate(requestheader_allowed_names=[])
     for name, subject in (("whatever", "/CN=whatever"), ("nameless", "/O=front")):
         front = delegation.front(delegation.certificate(name, subject))
@@ -227,10 +229,12 @@ def test_any_name(delegate):
 
 
 def test_next_after_the_front_proxy(delegate, stack, tmp_path):
-    """AUTHN-03: the front proxy's certificate without a user is tried as a client's;
-    a refusal alone does not end the chain."""
+    """
+    AUTHN-03: without a user in the headers, the front proxy's certificate is tried as a client's; after a refused
+    certificate a token is tried.
+    """
     delegation = delegate(client_ca_file=read(f"{stack.pki}/ca.crt"))
-    # Not a certificate of the clients' CA: something was presented, nothing accepted.
+    # The clients' CA did not sign it: the certificate is refused.
     unauthorized(delegation.front().whole("GET", fresh_path(), []))
     both = delegate(client_ca_file=read(f"{delegation.directory}/ca.crt"))
     assert who(both, both.front().whole, "GET", fresh_path(), [])["user"] == "front-proxy-client"
@@ -245,8 +249,10 @@ def test_next_after_the_front_proxy(delegate, stack, tmp_path):
 # --- client certificates ---
 
 def test_client_certificate(shared, tmp_path):
-    """AUTHN-03: TestX509, rows of names, organizations and uids:
-    user, groups, uid and credential of a client's certificate; the last CN counts."""
+    """
+    AUTHN-03: TestX509, rows of names, organizations and uids: user, groups, uid and credential of a client's
+    certificate; the last CN counts.
+    """
     config = tmp_path / "openssl.cnf"
     config.write_text("oid_section = oids\n[oids]\nkubernetesUID = 1.3.6.1.4.1.57683.2\n"
                       "[req]\ndistinguished_name = dn\n[dn]\n")
@@ -262,14 +268,14 @@ def test_client_certificate(shared, tmp_path):
     digest = digest.partition("=")[2].replace(":", "").strip().lower()
     assert spec == {"user": "zoe", "groups": ["dev", "ops", AUTHENTICATED], "uid": "u-1",
                     "extra": {CREDENTIAL: [f"X509SHA256={digest}"]}}
-    # More than one uid is an error, as upstream has it.
+    # More than one uid is an error, as upstream.
     unauthorized(ask("auth-uids", "/CN=two/kubernetesUID=u-1/kubernetesUID=u-2"))
-    # Without CN it is nobody's; the front proxy's CAs have refused it, though.
+    # Without a CN a certificate gives no user; the answer is 401, because the front proxy's CAs have refused it.
     unauthorized(ask("auth-nameless", "/O=dev"))
 
 
 def test_require_client_cert(delegate, stack):
-    """AUTHN-02: with --require-client-cert nobody else gets through the handshake."""
+    """AUTHN-02: with --require-client-cert a handshake without an accepted client certificate fails."""
     delegation = delegate(flags=["--require-client-cert"])
     assert delegation.proxy.api("nobody").get("/livez").code == 200
     assert delegation.front().get("/livez").code == 200
@@ -282,8 +288,10 @@ def test_require_client_cert(delegate, stack):
 # --- TLS ---
 
 def test_tls(shared):
-    """AUTHN-02: client certificates are asked for, not required; TLS 1.2 is the least;
-    both CA bundles are advertised."""
+    """
+    AUTHN-02: the proxy asks for client certificates but does not require them; TLS 1.2 is the lowest version; the proxy
+    sends the names of the CAs of both bundles.
+    """
     assert shared.front(None).whole("GET", "/livez", []).code == 200
     for version, works in ((ssl.TLSVersion.TLSv1_1, False), (ssl.TLSVersion.TLSv1_2, True),
                            (ssl.TLSVersion.TLSv1_3, True)):
@@ -304,7 +312,7 @@ def test_tls(shared):
 
 
 def test_no_session_resumption(shared):
-    """AUTHN-02: each connection shows its certificate: no session is resumed."""
+    """AUTHN-02: no session is resumed, so that each connection presents its certificate."""
     front = shared.front()
     sessions = []
     for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
@@ -317,8 +325,10 @@ def test_no_session_resumption(shared):
 
 
 def test_serving_certificate(stack, own_files):
-    """AUTHN-10: a new key pair is used for new connections while old ones live on;
-    a half-written one changes nothing."""
+    """
+    AUTHN-10: new connections use a new key pair, and old connections stay open; a certificate without its key changes
+    nothing.
+    """
     directory, proxy = own_files
     old = proxy.api(keep=True)
     assert old.get("/livez").code == 200
@@ -344,7 +354,7 @@ def test_serving_certificate(stack, own_files):
 
 
 def place(source, target):
-    """Puts a file in the place of another as a whole, readable for the proxy."""
+    """Replaces a file at once by a copy of another file, which the proxy may read."""
     fresh = f"{target}.new"
     shutil.copy(source, fresh)
     os.chmod(fresh, 0o644)
@@ -367,8 +377,10 @@ def own_files(stack):
 
 
 def test_client_ca_file(stack, own_files, tmp_path):
-    """AUTHN-11: the file of the clients' CAs is read again,
-    and what it no longer holds is not believed on any connection."""
+    """
+    AUTHN-11: the file of the clients' CAs is read again; certificates of a CA that was removed are refused on every
+    connection.
+    """
     directory, proxy = own_files
     kept = proxy.api("nobody", keep=True)
     assert kept.get("/apis").code == 200
@@ -378,7 +390,7 @@ def test_client_ca_file(stack, own_files, tmp_path):
     unauthorized(proxy.api("nobody").get("/apis"))
     newcomer = Api(proxy.port, f"{stack.pki}/ca.crt", f"{tmp_path}/admin")
     assert newcomer.get("/apis").code == 200
-    # A file that is no bundle changes nothing.
+    # A file that is not a valid bundle changes nothing.
     (tmp_path / "broken").write_text("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
     place(tmp_path / "broken", directory / "ca.crt")
     until(lambda: "the CA bundles changed but cannot be used" in proxy.log_path.read_text(), 20,
@@ -389,8 +401,10 @@ def test_client_ca_file(stack, own_files, tmp_path):
 # --- the ConfigMap ---
 
 def test_config_map_changes(delegate, tmp_path):
-    """AUTHN-01, AUTHN-11: TestRequestHeaderAuthRequestController:
-    CA, allowed names and header names of the ConfigMap change without a restart, for open connections too."""
+    """
+    AUTHN-01, AUTHN-11: TestRequestHeaderAuthRequestController: CA, allowed names and header names of the ConfigMap
+    change without a restart, for open connections too.
+    """
     delegation = delegate()
     kept = delegation.front(keep=True)
     assert who(delegation, kept.get, fresh_path())["user"] == "alice"
@@ -412,12 +426,12 @@ def test_config_map_changes(delegate, tmp_path):
     renewed = delegation.front(delegation.certificate("another", "/CN=another", directory=str(tmp_path)))
     assert who(delegation, renewed.get, fresh_path())["user"] == "alice"
 
-    # Both at once, as a rotation does it.
+    # Both CAs at the same time, as during a rotation.
     delegation.publish(requestheader_client_ca_file=read(f"{tmp_path}/ca.crt") + read(f"{delegation.directory}/ca.crt"))
     until(lambda: another.get(fresh_path()).code == 403, 20, "a bundle of two")
     assert who(delegation, renewed.get, fresh_path())["user"] == "alice"
 
-    # The ordinary clients' CA as well.
+    # The CA of clients changes as well.
     nobody = delegation.proxy.api("nobody", keep=True)
     assert nobody.get(fresh_path()).code == 403
     delegation.publish(client_ca_file=None)
@@ -427,8 +441,10 @@ def test_config_map_changes(delegate, tmp_path):
 
 
 def test_config_map_nonsense(delegate):
-    """AUTHN-01: TestRequestHeaderAuthRequestControllerPreserveState:
-    a ConfigMap that makes no sense, or that is deleted, leaves in force what was."""
+    """
+    AUTHN-01: TestRequestHeaderAuthRequestControllerPreserveState: when the ConfigMap is invalid or deleted, its last
+    valid contents stay in force.
+    """
     delegation = delegate()
     front = delegation.front()
     for nonsense in ({"requestheader_client_ca_file": "no certificate"}, {"requestheader_allowed_names": "not a list"},
@@ -449,8 +465,10 @@ def test_config_map_nonsense(delegate):
 
 
 def test_config_map_survives_an_outage(delegate):
-    """AUTHN-01: while kube-apiserver is away what it said holds;
-    afterwards changes are seen again, even those missed."""
+    """
+    AUTHN-01: while kube-apiserver is unreachable, the last contents stay in force; afterwards the proxy sees changes
+    again, also those during the outage.
+    """
     delegation = delegate()
     front = delegation.front()
     delegation.apiserver.stop()
@@ -461,14 +479,13 @@ def test_config_map_survives_an_outage(delegate):
 
 
 def test_worker_started_again(delegate):
-    """AUTHN-01: a worker that takes the place of another begins with what the ConfigMap says now,
-    not when the proxy started."""
+    """AUTHN-01: a worker that replaces another worker begins with the present ConfigMap, not with that of the start."""
     delegation = delegate()
     front = delegation.front()
     assert front.get("/livez").code == 200
     delegation.publish(requestheader_allowed_names=["somebody"])
     until(lambda: front.get("/livez").code == 401, 20, "the change")
-    # Following it is delayed, looking it up is not.
+    # The list and the watch of the ConfigMap are delayed, the lookup is not.
     delegation.apiserver.trouble("/configmaps[?]", hold=threading.Event())
     workers = delegation.proxy.processes()[1:]
     for worker in workers:
@@ -483,20 +500,20 @@ def test_worker_started_again(delegate):
 
 
 def start_failing(stack, path, *flags):
-    """A proxy that ends by itself; its exit code and log."""
+    """Starts a proxy that ends by itself; returns its exit code and log."""
     proxy = stack.proxy(ready=False, flags=["--client-ca-file=", f"--authentication-kubeconfig={path}", *flags])
     code = proxy.process.wait(20)
     return code, proxy.log_path.read_text()
 
 
 def test_lookup_forbidden(stack, apiserver):
-    """AUTHN-01: without the right to read the ConfigMap the proxy does not start, and says what is missing."""
+    """AUTHN-01: without the right to read the ConfigMap the proxy does not start, and logs the missing role."""
     path = apiserver.kubeconfig(f"{stack.pki}/kubeconfig-forbidden", token="x")
     apiserver.trouble("/extension-apiserver-authentication", code=403)
     code, log = start_failing(stack, path)
     assert code == 1 and "extension-apiserver-authentication-reader" in log and "--authentication-skip-lookup" in log
     asked = len(apiserver.asked("extension-apiserver-authentication"))
-    # Told to skip it, it does not ask.
+    # With --authentication-skip-lookup the proxy does not ask.
     proxy = stack.proxy(flags=["--client-ca-file=", f"--authentication-kubeconfig={path}",
                                "--authentication-skip-lookup"])
     assert proxy.api("nobody").get("/apis").code == 403
@@ -505,7 +522,7 @@ def test_lookup_forbidden(stack, apiserver):
 
 
 def test_lookup_failure_tolerated(delegate, stack, apiserver):
-    """AUTHN-01: with --authentication-tolerate-lookup-failure it starts, believes nobody, and learns later."""
+    """AUTHN-01: with --authentication-tolerate-lookup-failure a failed lookup is tried again after the start."""
     apiserver.trouble("/configmaps", code=403)
     delegation = delegate(flags=["--authentication-tolerate-lookup-failure"])
     assert who(delegation, delegation.front().get, fresh_path())["user"] == "system:anonymous"
@@ -515,7 +532,7 @@ def test_lookup_failure_tolerated(delegate, stack, apiserver):
 
 
 def test_lookup_waits(stack, apiserver):
-    """AUTHN-01: a kube-apiserver that cannot answer yet is asked again; nothing is served meanwhile."""
+    """AUTHN-01: the proxy repeats the lookup until kube-apiserver answers, and serves nothing before."""
     apiserver.trouble("/extension-apiserver-authentication", code=500)
     path = apiserver.kubeconfig(f"{stack.pki}/kubeconfig-waits", token="x")
     proxy = stack.proxy(ready=False, flags=["--client-ca-file=", f"--authentication-kubeconfig={path}"])
@@ -539,9 +556,11 @@ def bearing(token, **more):
 
 
 def test_token(delegate):
-    """AUTHN-04, AUTHN-06, AUTHN-07: TestAuthenticateRequest, TestAuthenticateRequestFailed,
-    TestAuthenticateRequestTokenInvalid, TestV1WebhookTokenAuthenticator:
-    a token is reviewed once, its user is asked about; a bad one is refused, once asked as well."""
+    """
+    AUTHN-04, AUTHN-06, AUTHN-07: TestAuthenticateRequest, TestAuthenticateRequestFailed,
+    TestAuthenticateRequestTokenInvalid, TestV1WebhookTokenAuthenticator: each token is reviewed once; a good token
+    gives the user, a bad one is refused.
+    """
     delegation = delegate()
     reviews = delegation.apiserver.token_reviews
     delegation.apiserver.token_rule = lambda spec: {"authenticated": spec["token"] == "good", "user": USER}
@@ -559,7 +578,7 @@ def test_token(delegate):
     assert "Bearer" not in log and "good" not in log
 
 
-# Upstream's bearertoken tests: the header, whether there is a token in it.
+# Upstream's bearertoken tests: headers with their tokens; None: the header has no token.
 AUTHORIZATIONS = {"Bearer token": "token", "bearer token": "token", "BEARER token": "token", "  Bearer token ": "token",
                   "Bearer token more": "token", "Bearer": None, "Bearer ": None, "Bearer  token": None, "token": None,
                   "Basic dTpw": None, "Bearertoken": None, "Bearer\ttoken": None}
@@ -567,8 +586,10 @@ AUTHORIZATIONS = {"Bearer token": "token", "bearer token": "token", "BEARER toke
 
 @pytest.mark.parametrize("header", AUTHORIZATIONS)
 def test_authorization_header(shared, header):
-    """AUTHN-04: TestBearerToken, TestAuthenticateRequestBadValue, TestAuthenticateRequestIncludingValueAfterToken:
-    what counts as a bearer token; anything else says nothing."""
+    """
+    AUTHN-04: TestBearerToken, TestAuthenticateRequestBadValue, TestAuthenticateRequestIncludingValueAfterToken: the
+    headers that have a bearer token; other headers are ignored.
+    """
     before = len(shared.apiserver.token_reviews)
     shared.apiserver.token_rule = lambda spec: {"authenticated": True, "user": {"username": "bearer"}}
     api = shared.proxy.api(None)
@@ -579,7 +600,7 @@ def test_authorization_header(shared, header):
 
 
 def test_spaced_token(shared):
-    """AUTHN-04: a token behind two spaces is ignored, with a warning, as kube-apiserver does it."""
+    """AUTHN-04: a token after two spaces is ignored, with a warning, as by kube-apiserver."""
     answer = shared.proxy.api(None).request("GET", "/livez", headers={"Authorization": "Bearer  token"})
     assert answer.code == 200
     assert answer.warnings == ['299 - "the provided Authorization header contains extra space before the bearer '
@@ -588,8 +609,10 @@ def test_spaced_token(shared):
 
 
 def test_token_cache_ends(delegate):
-    """AUTHN-06: TestCachedTokenAuthenticator, TestV1WebhookCacheAndRetry:
-    good and bad tokens are remembered for --authentication-token-webhook-cache-ttl; 0 is not at all."""
+    """
+    AUTHN-06: TestCachedTokenAuthenticator, TestV1WebhookCacheAndRetry: good and bad tokens are remembered for
+    --authentication-token-webhook-cache-ttl; with 0 they are not remembered.
+    """
     reviews = []
     delegation = delegate(flags=["--authentication-token-webhook-cache-ttl=300ms"])
 
@@ -616,8 +639,10 @@ def test_token_cache_ends(delegate):
     {"status": {"authenticated": True, "user": {"username": "a\x00b"}}},
     {"status": {"authenticated": "true", "user": USER}}, {"status": None}, {"status": []}])
 def test_token_errors_are_not_remembered(delegate, trouble):
-    """AUTHN-06: TestAuthenticateRequestTokenError, TestAuthenticateRequestError:
-    a review that failed, or makes no sense, lets nobody in, and is asked anew the next time."""
+    """
+    AUTHN-06: TestAuthenticateRequestTokenError, TestAuthenticateRequestError: after a failed or invalid review the
+    request gets 401, and the next request has a new review.
+    """
     delegation = delegate()
     api = delegation.proxy.api(None)
     if "code" in trouble:
@@ -627,7 +652,7 @@ def test_token_errors_are_not_remembered(delegate, trouble):
     delegation.apiserver.calm()
     delegation.apiserver.token_rule = lambda spec: {"authenticated": True, "user": USER}
     expected = 401 if trouble.get("status", {}) == {"authenticated": "true", "user": USER} else 403
-    # "true" is no true: that was an answer, and it is remembered.
+    # The text "true" counts as an answer that denies, and such an answer is remembered.
     assert api.request("GET", fresh_path(), **bearing("token")).code == expected
 
 
@@ -642,8 +667,10 @@ def test_token_retried(delegate):
 
 
 def test_token_reviews_are_shared(delegate):
-    """AUTHN-06: TestSharedLookup:
-    requests with the same token wait for one review; one that gives up does not end it for the others."""
+    """
+    AUTHN-06: TestSharedLookup: requests with the same token wait for one review; clients that leave do not end it for
+    the others.
+    """
     delegation = delegate()
     delegation.apiserver.token_rule = lambda spec: {"authenticated": True, "user": USER}
     hold = threading.Event()
@@ -657,7 +684,7 @@ def test_token_reviews_are_shared(delegate):
     until(lambda: delegation.apiserver.asked("tokenreviews"), 10, "the review")
     for connection in sockets[:5]:
         connection.close()
-    # The sweep for clients that went away runs once a second.
+    # The proxy looks once a second for clients that have left.
     until(lambda: delegation.proxy.log_path.read_text().count('"complete":false') >= 5, 10, "five to be gone")
     hold.set()
     for connection in sockets[5:]:
@@ -667,7 +694,7 @@ def test_token_reviews_are_shared(delegate):
 
 
 def test_token_flood(delegate):
-    """AUTHN-06: reviews under way are bounded: more different tokens than that get 429 and are told to come again."""
+    """AUTHN-06: the number of running reviews is bounded: further tokens get 429 and Retry-After."""
     delegation = delegate()
     hold = threading.Event()
     delegation.apiserver.trouble("tokenreviews", hold=hold)
@@ -689,8 +716,7 @@ def test_token_flood(delegate):
 
 
 def test_strangers_delay_nobody(delegate):
-    """However many unknown tokens and anonymous questions are under review:
-    who was believed before is reviewed at once, by token and by certificate."""
+    """While reviews of unknown tokens and of anonymous users reach their limits, known users are reviewed at once."""
     ttl = ["--authentication-token-webhook-cache-ttl=0s", "--authorization-webhook-cache-authorized-ttl=0s",
            "--authorization-webhook-cache-unauthorized-ttl=0s"]
     delegation = delegate(flags=ttl)
@@ -714,12 +740,12 @@ def test_strangers_delay_nobody(delegate):
         for path, more in (("/livez", f"Authorization: Bearer t{number}\r\n"), (f"/anonymous/{number}", "")):
             opened = sockets[2 * number + (path == "/livez")]
             opened.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n{more}Connection: close\r\n\r\n".encode())
-    # Both floods are as large as they may be.
+    # Both floods have reached their limits.
     until(lambda: delegation.proxy.log_path.read_text().count('"status":429') == 10, 60, "ten refusals")
     for _ in range(5):
         assert delegation.proxy.api(None).request("GET", fresh_path(), seconds=10, **bearing("known")).code == 403
         assert delegation.front().get(fresh_path()).code == 403
-    # Reviews end after ten seconds: nobody waited for the first of these to end.
+    # A review ends after ten seconds: no known user has waited for the end of one.
     assert time.monotonic() - begun < 9
     hold.set()
     for connection in sockets:
@@ -727,7 +753,7 @@ def test_strangers_delay_nobody(delegate):
 
 
 def begin_body(delegation, *lines, length=3000000):
-    """A connection without a certificate that has sent a head that announces a body, and nothing of the body."""
+    """Returns a connection without a certificate, on which a head announces a body; the body is not sent."""
     connection = delegation.front(None).connect()
     head = [f"POST {path_of(POLR, 'x')} HTTP/1.1", "Host: x", "Content-Type: application/json", *lines]
     if not any(line.startswith("Transfer-Encoding") for line in lines):
@@ -737,7 +763,7 @@ def begin_body(delegation, *lines, length=3000000):
 
 
 def answer_to(connection, seconds=15):
-    """What comes until the connection ends."""
+    """Returns the bytes that arrive until the connection ends."""
     connection.settimeout(seconds)
     received = b""
     while data := connection.recv(65536):
@@ -747,8 +773,7 @@ def answer_to(connection, seconds=15):
 
 @pytest.mark.parametrize("framing", ["Content-Length: 3000000", "Transfer-Encoding: chunked", "Expect: 100-continue"])
 def test_a_body_with_a_bad_token(delegate, framing):
-    """AUTHN-06: the sender of a body is looked up at the end of the head:
-    a token that nobody accepts is refused before the body is read."""
+    """AUTHN-06: a token is reviewed at the end of the head: a bad token is refused before the body is read."""
     delegation = delegate()
     delegation.apiserver.token_rule = lambda spec: {"authenticated": False}
     lines = [] if framing.startswith("Content-Length") else [framing]
@@ -766,7 +791,7 @@ def test_a_body_of_nobody(delegate):
 
 
 def test_bodies_with_good_tokens_are_no_strangers(delegate):
-    """AUTHN-06: the body of a good token counts in the share of known users, while strangers fill theirs."""
+    """AUTHN-06: bodies with a good token use the memory of known users, while an unknown user fills its share."""
     delegation = delegate(flags=["--workers=1", "--max-buffered-body-bytes=12582912"])
     delegation.apiserver.token_rule = lambda spec: {"authenticated": spec["token"] == "good", "user": USER}
     stranger = begin_body(delegation)
@@ -782,7 +807,7 @@ def test_bodies_with_good_tokens_are_no_strangers(delegate):
 
 
 def test_leaving_while_a_token_is_reviewed(delegate):
-    """AUTHN-06: a client that leaves, or sends on, while kube-apiserver is asked about its token harms nobody."""
+    """AUTHN-06: a client may leave, or send its body, while its token is reviewed; others are served."""
     delegation = delegate(flags=["--workers=1"])
     delegation.apiserver.token_rule = lambda spec: {"authenticated": spec["token"] == "good", "user": USER}
     hold = threading.Event()
@@ -790,7 +815,7 @@ def test_leaving_while_a_token_is_reviewed(delegate):
     connections = [begin_body(delegation, f"Authorization: Bearer {token}") for token in ("left", "good")]
     until(lambda: len(delegation.apiserver.asked("tokenreviews")) == 2, 20, "both reviews")
     connections[0].close()
-    # Nothing of a body is taken before it is known whose it is.
+    # The proxy takes no byte of a body before it knows the user.
     assert delegation.proxy.metric("kube_reports_buffered_body_bytes") == 0
     assert delegation.front().get("/livez").code == 200
     hold.set()
@@ -803,8 +828,10 @@ def test_leaving_while_a_token_is_reviewed(delegate):
 
 
 def test_audiences(delegate):
-    """AUTHN-04: TestAuthenticateRequestWithAud, TestCachedTokenAuthenticatorWithAudiences:
-    with --api-audiences a token must be meant for one of them."""
+    """
+    AUTHN-04: TestAuthenticateRequestWithAud, TestCachedTokenAuthenticatorWithAudiences: with --api-audiences a token
+    must be for one of the audiences.
+    """
     delegation = delegate(flags=["--api-audiences=reports,https://reports.example"])
     granted = {"one": ["other", "reports"], "none": ["other"], "unaware": None}
     delegation.apiserver.token_rule = lambda spec: {"authenticated": True, "user": USER,
@@ -818,7 +845,7 @@ def test_audiences(delegate):
 
 
 def test_tokens_without_kube_apiserver(stack):
-    """AUTHN-04, AUTHN-05: where nobody can review a token it says nothing."""
+    """AUTHN-04, AUTHN-05: a proxy without a kube-apiserver ignores tokens."""
     answer = stack.first.api(None).request("GET", "/apis", **bearing("token"))
     assert 'User \\"system:anonymous\\"' in answer.body.decode()
 
@@ -845,7 +872,7 @@ def test_no_anonymous(delegate):
 @pytest.mark.parametrize("header", [b"X-Remote-User: a\x00b", b"X-Remote-User : alice", b"X-Remote-User\x00: alice",
                                     b" X-Remote-User: alice", b"X-Remote-User: a\rX-Remote-Group: system:masters"])
 def test_malformed_headers(shared, header):
-    """AUTHN-03: headers that two parsers could read in two ways are refused, or name nobody."""
+    """AUTHN-03: headers that two parsers could read in two ways are refused, or give no user."""
     before = len(shared.apiserver.access_reviews)
     with shared.front().connect() as connection:
         connection.sendall(b"GET /apis/wgpolicyk8s.io/v1alpha2/policyreports HTTP/1.1\r\nHost: x\r\n" + header +
@@ -856,14 +883,14 @@ def test_malformed_headers(shared, header):
 
 
 def test_bad_utf8(shared):
-    """AUTHN-03: names that are no UTF-8 are repaired before anybody sees them: reviewer and store see the same."""
+    """AUTHN-03: names that are not UTF-8 are repaired before the review: review and store have the same name."""
     spec = who(shared, shared.front().whole, "GET", fresh_path(),
                [("X-Remote-User", "al\udcffice"), ("X-Remote-Group", "d\udc80")])
     assert (spec["user"], spec["groups"]) == ("al\ufffdice", ["d\ufffd", AUTHENTICATED])
 
 
 def test_many_headers(shared):
-    """AUTHN-03: more headers than users of large directories have; test_heads.py has the limits."""
+    """AUTHN-03: a user may have more groups than large directories give; test_heads.py has the limits."""
     many = [("X-Remote-User", "alice"), *(("X-Remote-Group", f"g{number}") for number in range(60)),
             *((f"X-Remote-Extra-K{number}", "v" * 1000) for number in range(20))]
     spec = who(shared, shared.front().whole, "GET", fresh_path(), many)

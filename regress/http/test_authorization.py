@@ -1,5 +1,5 @@
 """
-What a user may do: SubjectAccessReviews, what is remembered of them, and what refused requests are told
+The rights of a user: SubjectAccessReviews, the cache of their answers, and the messages of refused requests
 (k8s-conformance section 5).
 """
 
@@ -46,12 +46,12 @@ unique = iter(range(10**6))
 
 
 def fresh_user():
-    """One about whom nothing is remembered."""
+    """Returns a user without remembered answers."""
     return f"user-{next(unique)}"
 
 
 def asked(shared, method, target, user=None, **more):
-    """The specs of the reviews that a request led to."""
+    """Sends a request that is denied; returns the specs of its reviews."""
     before = len(shared.apiserver.access_reviews)
     answer = shared.front().request(method, target, user=user or fresh_user(), groups=["dev"], **more)
     assert answer.code == 403, answer
@@ -62,7 +62,7 @@ def resource(verb, resource="policyreports", **more):
     return {"verb": verb, "group": GROUP, "version": VERSION, "resource": resource, **more}
 
 
-# --- what is asked ---
+# --- the attributes of reviews ---
 
 ATTRIBUTES = {
     ("GET", "/namespaces/ns1/policyreports"): resource("list", namespace="ns1"),
@@ -113,8 +113,8 @@ ATTRIBUTES = {
 def test_attributes(shared, method, path):
     """
     AUTHZ-01, AUTHZ-10, AUTHZ-14, DEL-10: TestGetAPIRequestInfo, TestGetAuthorizerAttributes,
-    Test_resourceAttributesFrom, TestV1Webhook: the attributes of a request; the whole document that is sent, for a user
-    of the aggregator too.
+    Test_resourceAttributesFrom, TestV1Webhook: the whole review of a request that the aggregator forwards, with its
+    attributes.
     """
     before = len(shared.apiserver.access_reviews)
     user = fresh_user()
@@ -139,7 +139,7 @@ def test_attributes(shared, method, path):
     ("GET", "/", {"path": "/", "verb": "get"}),
     ("POST", "/", {"path": "/", "verb": "post"}),
     ("GET", "/api", {"path": "/api", "verb": "get"}),
-    # A slash at the end says nothing.
+    # A slash at the end is dropped.
     ("GET", "/api/", {"path": "/api", "verb": "get"}),
     ("GET", "/api/v1/", {"path": "/api/v1", "verb": "get"}),
     ("GET", "/apis/group/", {"path": "/apis/group", "verb": "get"}),
@@ -148,7 +148,7 @@ def test_attributes(shared, method, path):
     ("GET", "/logs/a%20b", {"path": "/logs/a b", "verb": "get"}),
 ])
 def test_non_resource(shared, method, path, attributes):
-    """AUTHZ-04, AUTHZ-10: TestGetNonAPIRequestInfo: any other path, with the method in lower case."""
+    """AUTHZ-04, AUTHZ-10: TestGetNonAPIRequestInfo: other paths are attributes, with the method in lower case."""
     assert asked(shared, method, path) == [{"nonResourceAttributes": attributes,
                                             "user": f"user-{next(unique) - 1}", "groups": GROUPS}]
 
@@ -162,7 +162,7 @@ SELECTORS = {
     "labelSelector=z!%3Dc,a+in+(y,x,x),b,!c": {"labelSelector": [
         requirement("a", "In", "x", "y"), requirement("b", "Exists"), requirement("c", "DoesNotExist"),
         requirement("z", "NotIn", "c")]},
-    # What cannot be said is left out: less is known, more is asked for.
+    # A requirement that a review cannot express is left out: the review then asks for more objects.
     "labelSelector=a%3E1,b%3Dc": {"labelSelector": [requirement("b", "In", "c")]},
     "labelSelector=a%3E1": {},
     "labelSelector=a+%3D%3D%3D": {},
@@ -195,7 +195,7 @@ def test_selectors(shared, query, verb, method, more):
 
 
 def test_selectors_elsewhere(shared):
-    """AUTHZ-03: no other request has selectors, and neither have paths with /watch/ in them; the name is passed on."""
+    """AUTHZ-03: reviews of other requests, and of paths with /watch/, have no selectors; they have the name."""
     query = "fieldSelector=metadata.name%3Dx&labelSelector=a%3Db"
     spec, = asked(shared, "GET", f"{BASE}/namespaces/ns1/policyreports/r1?{query}")
     assert spec["resourceAttributes"] == resource("get", namespace="ns1", name="r1")
@@ -206,7 +206,7 @@ def test_selectors_elsewhere(shared):
 # --- users that need no review ---
 
 def test_masters(shared):
-    """AUTHZ-14: system:masters may do anything, and nobody is asked."""
+    """AUTHZ-14: system:masters may do anything, without a review."""
     front = shared.front()
     before = len(shared.apiserver.access_reviews)
     for target in (f"{BASE}/policyreports", "/apis", "/metrics"):
@@ -217,7 +217,7 @@ def test_masters(shared):
 
 def test_always_allowed_paths(delegate):
     """
-    AUTHZ-04: /healthz, /livez and /readyz are for everyone, what lies below them is not; the flag replaces the list.
+    AUTHZ-04: /healthz, /livez and /readyz are for everyone, the paths below them are not; the flag replaces the list.
     """
     delegation = delegate()
     for path, code in (("/healthz", 200), ("/livez", 200), ("/readyz", 200), ("/readyz/ping", 403), ("/livezz", 403),
@@ -227,13 +227,13 @@ def test_always_allowed_paths(delegate):
     for path, code in (("/metrics", 200), ("/readyz", 200), ("/readyz/ping", 200), ("/livez", 403),
                        ("/", 200), ("/apis", 403)):
         assert own.front(None).whole("GET", path, []).code == code, path
-    # Paths of resources are never in it.
+    # The list never allows paths of resources.
     every = delegate(flags=["--authorization-always-allow-paths=/*"])
     assert every.front(None).whole("GET", f"{BASE}/policyreports", []).code == 403
     assert every.front(None).whole("GET", "/apis", []).code == 200
 
 
-# --- what refused requests are told ---
+# --- the messages of refused requests ---
 
 DENIALS = {
     ("GET", f"{BASE}/namespaces/ns1/policyreports"): (
@@ -266,7 +266,7 @@ DENIALS = {
 
 @pytest.mark.parametrize("method, target", DENIALS)
 def test_denial(shared, method, target):
-    """AUTHZ-12: TestForbidden: the words of a 403, with the reviewer's reason when there is one."""
+    """AUTHZ-12: TestForbidden: the message of a 403, with the reason of the review if it has one."""
     message, details = DENIALS[method, target]
     for groups, reason in ((["a"], None), (["b"], "no RBAC <rule> matched")):
         shared.apiserver.access_rule = lambda spec: {"allowed": False, **({"reason": reason} if reason else {})}
@@ -279,7 +279,7 @@ def test_denial(shared, method, target):
 
 
 def test_denied_wins(shared):
-    """AUTHZ-12: what is denied is not allowed; both at once is an error."""
+    """AUTHZ-12: a review with denied allows nothing; a review with allowed and denied is an error."""
     shared.apiserver.access_rule = lambda spec: {"allowed": False, "denied": True, "reason": "no"}
     failure(shared.front().get("/apis", user=fresh_user()), 403, "Forbidden")
     shared.apiserver.access_rule = lambda spec: {"allowed": True, "denied": True}
@@ -295,13 +295,13 @@ def test_nonsense_allows_nothing(shared, status):
 
 
 def test_nobody_decides(delegate):
-    """AUTHZ-11, AUTHZ-12: without an answer nothing is allowed: 500, a Status, tried five times, and not remembered."""
+    """AUTHZ-11, AUTHZ-12: a review is tried five times; without an answer the request gets 500, not remembered."""
     delegation = delegate()
     delegation.apiserver.access_rule = allowed
     delegation.apiserver.trouble("subjectaccessreviews", code=403)
     status = failure(delegation.front().get("/apis"), 500, "InternalError")
     assert status["message"] == "Internal error occurred: the request could not be authorized"
-    # The log is written behind the answer.
+    # The log is written after the answer.
     until(lambda: "the ClusterRole system:auth-delegator is needed" in delegation.proxy.log_path.read_text(), 20,
           "the reason in the log")
     delegation.apiserver.calm()
@@ -313,7 +313,7 @@ def test_nobody_decides(delegate):
     delegation.apiserver.trouble("subjectaccessreviews", code=429, times=1)
     delegation.apiserver.trouble("subjectaccessreviews", drop=True, times=1)
     assert delegation.front().get("/openapi/v3").code == 200
-    # What is remembered holds while kube-apiserver is away; the rest is refused.
+    # Remembered answers hold while kube-apiserver is unreachable; other requests are refused.
     delegation.apiserver.stop()
     assert delegation.front().get("/openapi/v3").code == 200
     failure(delegation.front().get("/version"), 500, "InternalError")
@@ -321,18 +321,18 @@ def test_nobody_decides(delegate):
 
 
 def test_silence(delegate):
-    """AUTHZ-11: a review that nobody answers ends after ten seconds."""
+    """AUTHZ-11: a review without an answer ends after ten seconds."""
     delegation = delegate()
     delegation.apiserver.trouble("subjectaccessreviews", hold=threading.Event())
     failure(delegation.front().get("/apis", seconds=15), 500, "InternalError")
 
 
-# --- what is remembered ---
+# --- remembered answers ---
 
 def test_remembered(shared):
     """
-    AUTHZ-11: TestV1WebhookCache: the same question is asked once, whatever the answer; the least difference is another
-    question.
+    AUTHZ-11: TestV1WebhookCache: equal requests have one review, whatever its answer; requests with any difference have
+    reviews of their own.
     """
     front = shared.front()
     user = fresh_user()
@@ -361,8 +361,8 @@ def test_remembered(shared):
 
 def test_forgotten(delegate):
     """
-    AUTHZ-11: TestV1WebhookCache: answers are remembered for as long as the flags say, allowed and not allowed each for
-    its own time.
+    AUTHZ-11: TestV1WebhookCache: flags say how long answers are remembered: one flag for answers that allow, one for
+    other answers.
     """
     delegation = delegate(flags=["--authorization-webhook-cache-authorized-ttl=300ms",
                                  "--authorization-webhook-cache-unauthorized-ttl=0"])
@@ -390,7 +390,7 @@ def test_long_attributes(shared):
 
 
 def test_reviews_are_shared(delegate):
-    """AUTHZ-11: requests with the same question wait for one answer."""
+    """AUTHZ-11: requests with the same review wait for one answer."""
     delegation = delegate()
     delegation.apiserver.access_rule = allowed
     hold = threading.Event()
@@ -403,9 +403,7 @@ def test_reviews_are_shared(delegate):
 
 
 def test_flood(delegate):
-    """
-    AUTHZ-11: reviews under way are bounded: more different questions than that get 429 and are told to come again.
-    """
+    """AUTHZ-11: the number of running reviews is bounded: further requests get 429 and Retry-After."""
     delegation = delegate()
     hold = threading.Event()
     delegation.apiserver.trouble("subjectaccessreviews", hold=hold)
@@ -418,12 +416,12 @@ def test_flood(delegate):
     assert delegation.front().get("/apis", user="admin", groups=["system:masters"]).code == 200
     hold.set()
     assert all(connection.recv(12) == b"HTTP/1.1 403" for connection in sockets if connection not in refused)
-    # Everything is forgotten in time, and the next one is asked as ever.
+    # Afterwards a new request is reviewed as usual.
     assert delegation.front().get("/afterwards").code == 403
 
 
 def begin(delegation, targets):
-    """Anonymous requests that are under way; their connections."""
+    """Sends anonymous requests; returns their connections."""
     sockets = []
     for target in targets:
         connection = delegation.front(None).connect()
@@ -435,7 +433,7 @@ def begin(delegation, targets):
 # --- apply ---
 
 def test_apply_asks_for_create(shared, ns):
-    """AUTHZ-13: for an apply the verb create is asked about as well, once patch is allowed, and both are remembered."""
+    """AUTHZ-13: when patch is allowed, an apply has a review for create as well; both answers are remembered."""
     target = f"{BASE}/namespaces/{ns}/policyreports/r1?fieldManager=tests"
 
     def verbs(kind, rule):
@@ -454,8 +452,8 @@ def test_apply_asks_for_create(shared, ns):
 
 def test_apply_may_not_create(shared, ns):
     """
-    AUTHZ-12, AUTHZ-13: who may patch but not create may apply to what is there alone; when nobody says whether he may
-    create, that is 500
+    AUTHZ-12, AUTHZ-13: a user that may patch but not create may apply to existing objects only; without an answer for
+    create the request gets 500
     """
     def apply(name, **more):
         target = f"{path_of(POLR, ns, name)}?fieldManager=tests"
@@ -516,7 +514,7 @@ def test_own_kubeconfig(stack, apiserver, module_apiserver):
 
 
 def test_impossible_mode(stack):
-    """AUTHZ-12: Webhook without a kube-apiserver is a wrong command line, not a server that refuses everything."""
+    """AUTHZ-12: the mode Webhook without a kube-apiserver is an error of the command line."""
     proxy = stack.proxy(ready=False, flags=["--authorization-mode=Webhook"])
     assert proxy.process.wait(10) == 2
     assert "needs --authorization-kubeconfig" in proxy.log_path.read_text()
