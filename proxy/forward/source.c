@@ -17,6 +17,8 @@
  *
  * Kubescape's own API server gives whole objects only in some lists (see
  * kubescape.c): its kinds are listed again after an interval, and not watched.
+ * Such a list may lack objects because a read has failed: only objects that two
+ * lists in a row lack are deleted.
  *
  * Documents are read with the engine's JSON, which keeps numbers as they are
  * written.
@@ -34,6 +36,7 @@
 #include "base/loop.h"
 #include "cluster/transfer.h"
 #include "forward/builder.h"
+#include "forward/key_list.h"
 #include "forward/kubescape.h"
 #include "forward/receiver.h"
 #include "forward/queue.h"
@@ -68,9 +71,6 @@ typedef enum SourceStep
 	STEP_FULL					/* the queue is full; the watch has ended because of that */
 } SourceStep;
 
-/* Namespace, name and uid of a listed object, each ended by NUL. */
-typedef char Key;
-
 typedef struct Source
 {
 	KubeApi    *api;
@@ -86,11 +86,14 @@ typedef struct Source
 	ReceiverQuestion *question;
 	char	   *list_version;	/* version of the present list */
 	char	   *next_page;
-	Arena		keys_arena;		/* memory of the keys of the present list */
-	const Key **keys;
-	size_t		key_count;
-	size_t		key_capacity;
+	KeyList		listed;			/* the present list */
+	KeyList		before;			/* of a kind that is listed at an interval: the list before, in order */
+	bool		before_named;	/* before has each object, by its name: what both lists lack is deleted */
+	uint64_t	before_at;
+	const Key **kept;			/* keys that the receiver keeps, in order */
+	size_t		kept_count;
 	size_t		swept;			/* keys before this one were compared */
+	bool		keep_all;		/* the list does not tell which objects are missing: nothing is deleted */
 	uint64_t	drained;		/* the receiver must have stored this batch before a comparison */
 	const JsonNode *page;
 	JsonNode   *wanted;			/* differences of the page or the range */
@@ -191,10 +194,10 @@ list_free(Source *source)
 	source->empty = source->nameless = 0;
 	replace_text(&source->list_version, NULL);
 	replace_text(&source->next_page, NULL);
-	arena_free(&source->keys_arena);
-	source->keys = NULL;
-	source->key_count = source->key_capacity = source->swept = 0;
-	arena_init(&source->keys_arena);
+	key_list_free(&source->listed);
+	source->kept = NULL;
+	source->kept_count = source->swept = 0;
+	source->keep_all = false;
 }
 
 static void
@@ -207,31 +210,50 @@ list_failed(Source *source, const char *why)
 	later(source);
 }
 
-static int
-compare_keys(const void *a, const void *b)
-{
-	const Key  *left = *(const Key *const *) a;
-	const Key  *right = *(const Key *const *) b;
-	int			order = strcmp(left, right);
-
-	return order != 0 ? order : strcmp(left + strlen(left) + 1, right + strlen(right) + 1);
-}
-
 static void
 note_listed(Source *source, const JsonNode *metadata)
 {
-	Arena	   *arena = &source->keys_arena;
-	const char *namespace = text_of(arena, metadata, "namespace");
-	const char *name = text_of(arena, metadata, "name");
-	size_t		namespace_len = strlen(namespace) + 1;
-	size_t		name_len = strlen(name) + 1;
-	char	   *key = arena_alloc(arena, namespace_len + name_len);
+	Arena	   *arena = &source->arena;
 
-	memcpy(key, namespace, namespace_len);
-	memcpy(key + namespace_len, name, name_len);
-	if (source->key_count == source->key_capacity)
-		source->keys = arena_grow(arena, source->keys, source->key_count, sizeof(Key *), &source->key_capacity);
-	source->keys[source->key_count++] = key;
+	key_list_add(&source->listed, text_of(arena, metadata, "namespace"), text_of(arena, metadata, "name"));
+}
+
+/*
+ * Decides which keys the receiver keeps: those of the list, and of a kind that is listed at an interval those of the
+ * list before, too.
+ */
+static void
+choose_kept(Source *source)
+{
+	KeyList    *listed = &source->listed;
+
+	key_list_sort(listed);
+	source->kept = listed->keys;
+	source->kept_count = listed->count;
+	if (!source->whole)
+		return;
+	/* An object without a name may be any that the receiver has. */
+	source->keep_all = source->nameless > 0 || !source->before_named
+		|| loop_now() - source->before_at < list_interval_ms / 2;
+	source->kept = key_list_union(listed, &source->before, &source->kept_count);
+	if (source->kept_count > listed->count)
+		log_line(LOG_WARNING, "the list of %s lacks %zu objects that the list before had: they are deleted when the next "
+				 "list lacks them, too", source->kind, source->kept_count - listed->count);
+}
+
+/* The present list was compared with the receiver. */
+static void
+list_done(Source *source)
+{
+	key_list_free(&source->before);
+	source->before_named = source->whole && source->nameless == 0;
+	source->before_at = loop_now();
+	if (source->whole)
+	{
+		source->before = source->listed;
+		key_list_init(&source->listed);
+	}
+	list_free(source);
 }
 
 static void
@@ -493,7 +515,7 @@ queue_wanted(Source *source)
 	}
 	if (source->empty > 0)
 	{
-		if (source->empty == source->key_count + source->nameless)
+		if (source->empty == source->listed.count + source->nameless)
 		{
 			arena_init(&source->arena);
 			list_failed(source, "the server gives no object with its contents: none is sent");
@@ -502,10 +524,7 @@ queue_wanted(Source *source)
 		log_line(LOG_WARNING, "the list of %s: %zu objects came without their contents and are not sent",
 				 source->kind, source->empty);
 	}
-	/* One of them may be an object that the receiver has: nothing is deleted. */
-	if (source->nameless > 0)
-		source->swept = source->key_count;
-	qsort(source->keys, source->key_count, sizeof(Key *), compare_keys);
+	choose_kept(source);
 	source->step = STEP_SWEEP;
 	sweep(source);
 }
@@ -550,13 +569,13 @@ sweep(Source *source)
 	size_t		end = source->swept + RANGE_KEYS;
 	StrBuf		question;
 
-	if (source->swept > 0 && source->swept >= source->key_count)
+	if (source->keep_all || (source->swept > 0 && source->swept >= source->kept_count))
 	{
 		/* All differences are in the queue: the position moves to that of the list, unless another list is due. */
 		if (!builder_move(source->kind, source->resync || source->whole ? "" : source->list_version))
 			return;
 		replace_text(&source->seen, source->whole ? NULL : source->list_version);
-		list_free(source);
+		list_done(source);
 		source->delay = FIRST_DELAY_MS;
 		queue_save();
 		source->step = STEP_WAIT;
@@ -566,9 +585,9 @@ sweep(Source *source)
 	}
 	arena_init(&source->arena);
 	question = question_begin(source);
-	for (size_t i = source->swept; i < end && i < source->key_count; i++)
+	for (size_t i = source->swept; i < end && i < source->kept_count; i++)
 	{
-		const Key  *key = source->keys[i];
+		const Key  *key = source->kept[i];
 
 		strbuf_puts(&question, i > source->swept ? ",[" : "[");
 		put_string(&question, key);
@@ -577,9 +596,9 @@ sweep(Source *source)
 		strbuf_puts(&question, ",\"\",\"\"]");
 	}
 	strbuf_puts(&question, "],\"range\":{\"after\":");
-	put_edge(&question, source->swept == 0 ? NULL : source->keys[source->swept - 1]);
+	put_edge(&question, source->swept == 0 ? NULL : source->kept[source->swept - 1]);
 	strbuf_puts(&question, ",\"to\":");
-	put_edge(&question, end >= source->key_count ? NULL : source->keys[end - 1]);
+	put_edge(&question, end >= source->kept_count ? NULL : source->kept[end - 1]);
 	strbuf_puts(&question, "}}");
 	source->question = receiver_ask("/v1/forward/sync", (JsonText) {question.bytes, question.len}, swept, source);
 }
@@ -820,7 +839,8 @@ source_start(KubeApi *api, const char *kind, const char *name)
 	replace_text(&source->path, arena_printf(&arena, "/apis/%.*s/%s/%.*s", (int) (slash - dot - 1), dot + 1, slash + 1,
 											 (int) (dot - kind), kind));
 	arena_free(&arena);
-	arena_init(&source->keys_arena);
+	key_list_init(&source->listed);
+	key_list_init(&source->before);
 	source->delay = FIRST_DELAY_MS;
 	/* Only a list tells whether Kubescape's own server gives its kinds: a watch would give objects without contents. */
 	if (queue_position(kind)[0] != '\0' && !kubescape_type(kind))

@@ -1,6 +1,7 @@
 """A stand-in for kube-apiserver: answers the requests of the proxy, over real HTTPS with a CA of its own."""
 
 import base64
+import collections
 import copy
 import http.server
 import json
@@ -64,6 +65,8 @@ class ApiServer:
         # asked for and full_spec is set.
         self.kubescape = set()
         self.full_spec = True
+        # For such a collection the pages, from 0, at which its next lists fail: the rest is missing, the code is 200.
+        self.short_lists = collections.defaultdict(list)
         self.log = []
         self.bookmarks = 0
         self.requests = []
@@ -430,6 +433,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         with server.lock:
             metadata = {"resourceVersion": str(server.version)}
             after = ""
+            page = 0
             if "continue" in query:
                 position = json.loads(base64.b64decode(query["continue"]))
                 if position["version"] < server.floor:
@@ -437,6 +441,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                                  "The provided continue parameter is too old to display a consistent list result.")
                     return
                 after = position["after"]
+                page = position["page"]
                 metadata = {"resourceVersion": str(position["version"])}
             found = [(key, item) for key, item in sorted(server.objects[collection].items())
                      if key > after and selected(item, query)]
@@ -444,12 +449,17 @@ class Handler(http.server.BaseHTTPRequestHandler):
             limit = min((size for size in (int(query.get("limit", 0)), server.page_size) if size), default=len(items))
             if len(items) > limit:
                 items = items[:limit]
-                position = {"version": int(metadata["resourceVersion"]), "after": found[limit - 1][0]}
+                position = {"version": int(metadata["resourceVersion"]), "after": found[limit - 1][0],
+                            "page": page + 1}
                 metadata["continue"] = base64.b64encode(json.dumps(position).encode()).decode()
             if collection in server.kubescape:
                 del metadata["resourceVersion"]
                 if not server.full_spec or query.get("resourceVersion") != "fullSpec":
                     items = [{**item, "spec": {}} for item in items]
+                elif server.short_lists[collection][:1] == [page]:
+                    server.short_lists[collection].pop(0)
+                    items = []
+                    metadata.pop("continue", None)
         self.document(200, {"kind": KINDS[collection] + "List", "apiVersion": "v1",
                             "metadata": metadata, "items": items})
 

@@ -537,6 +537,45 @@ def test_kubescape_without_contents(kubescape):
     until(lambda: kubescape.objects() == ["clean|t", "whole|t"], 60, "the deletion")
 
 
+def test_kubescape_with_short_lists(kubescape):
+    """A list that lacks objects, all or those of further pages, deletes none; the second such list in a row does"""
+    server, sender = kubescape.server, kubescape.sender
+    database = kubescape.pair.hub.database
+
+    def deletions():
+        return int(database.psql(f"""SELECT count(*) FROM kube_reports_internal.change c
+            JOIN kube_reports_internal.lane l ON l.id = c.lane JOIN kube_reports.cluster k ON k.id = l.cluster_id
+            WHERE k.uid = '{kubescape.cluster}' AND c.operation = 'D'"""))
+
+    def lists(pages):
+        """Lets lists end short at these pages, and waits for a list after them."""
+        server.short_lists[SCANS] += pages
+        until(lambda: not server.short_lists[SCANS], 60, "the short lists")
+        begun = len(server.asked(f"^{SCANS}\\?limit=20&resourceVersion=fullSpec$"))
+        until(lambda: len(server.asked(f"^{SCANS}\\?limit=20&resourceVersion=fullSpec$")) >= begun + 2, 60, "more lists")
+
+    for number in range(45):
+        server.put(SCANS, scan(f"w{number:02}"))
+    sender.start().when("watching", 2)
+    until(lambda: len(kubescape.objects()) == 45, 60, "all objects")
+    for page, missing in ((0, 45), (1, 25), (2, 5)):
+        lists([page])
+        assert f"lacks {missing} objects that the list before had" in sender.log_path.read_text()
+    assert deletions() == 0 and len(kubescape.objects()) == 45
+    # A sender that has just started knows no list before: its first list deletes nothing.
+    sender.kill()
+    server.short_lists[SCANS] = [0]
+    sender.start().when("watching", 2)
+    lists([])
+    assert deletions() == 0 and len(kubescape.objects()) == 45
+    # What is really gone is lacking in the next list, too, whatever fails between.
+    server.remove(SCANS, "shop/w44")
+    until(lambda: deletions() == 1, 60, "the deletion")
+    lists([1, 1])
+    until(lambda: deletions() == 25, 60, "the deletions of a failure that lasts")
+    until(lambda: len(kubescape.objects()) == 44, 60, "the objects again")
+
+
 @pytest.mark.parametrize("refused", [False, True])
 def test_event_of_a_full_queue(pair, place, stand_in, monkeypatch, refused):
     """
