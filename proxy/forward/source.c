@@ -237,8 +237,8 @@ choose_kept(Source *source)
 		|| loop_now() - source->before_at < list_interval_ms / 2;
 	source->kept = key_list_union(listed, &source->before, &source->kept_count);
 	if (source->kept_count > listed->count)
-		log_line(LOG_WARNING, "the list of %s lacks %zu objects that the list before had: they are deleted when the next "
-				 "list lacks them, too", source->kind, source->kept_count - listed->count);
+		log_line(LOG_WARNING, "the list of %s lacks %zu objects that the list before had: they are deleted when the "
+				 "next list lacks them, too", source->kind, source->kept_count - listed->count);
 }
 
 /* The present list was compared with the receiver. */

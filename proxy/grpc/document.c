@@ -269,9 +269,12 @@ write_payload(Writer *writer, const char *key, const ForwardRemediationObject *o
 	writer->comma = true;
 }
 
+/* Without the member, the batch does not tell about remediations; an empty array tells that there are none. */
 static void
 write_remediations(Writer *writer, const ForwardBatch *batch)
 {
+	if (batch->n_remediations == 0 && !batch->all_remediations)
+		return;
 	write_key(writer, "remediations");
 	strbuf_putc(&writer->buf, '[');
 	for (size_t i = 0; i < batch->n_remediations; i++)

@@ -269,6 +269,47 @@ def test_views_of_remediations(receiver):
         assert rows(user) == failures(user) == "", user
 
 
+def test_remediations_that_are_gone(receiver):
+    """A run that tells remediations prunes the others, from each result of the rule; a run that tells none keeps all"""
+    database = receiver.database
+    cluster, token = receiver.add("gone")
+    nodes = [result("a", "FAIL", f"node-{n}", extra={"resourceType": "node"}) for n in range(2)]
+    checks = [*nodes, result("b", "FAIL"), result("c", "FAIL", extra={"": "nameless", "remediation/z": "forged"})]
+    fixes = {name: {"name": name, "rule": rule, "applicationState": "Applied"}
+             for name, rule in (("fix-a", "a"), ("fix-a-1", "a"), ("fix-b", "b"))}
+
+    def run_of(*batches):
+        """The names of the remediations after a run whose batches have these; None: without the member"""
+        name = str(uuid.uuid4())
+        for number, names in enumerate(batches, 1):
+            document = batch(checks if number == 1 else [], number, number == len(batches), name)
+            if names is not None:
+                document["remediations"] = [fixes[name] for name in names]
+            answer = receiver.post("results", document, token)
+            assert answer.code == 200 and answer.json["pruned"] == 0, answer
+        receiver.settle()
+        assert receiver.results(cluster, "rule") == "a, a, b, c"
+        return database.psql("SELECT string_agg(remediation, ' ' ORDER BY remediation) FROM kube_reports.remediations "
+                             f"WHERE cluster = '{cluster}'")
+
+    marked = "coalesce(properties->>'automated-remediation', '-')"
+    assert run_of(["fix-a", "fix-a-1", "fix-b"]) == "fix-a fix-a-1 fix-b"
+    assert run_of(None) == run_of(None, None) == "fix-a fix-a-1 fix-b"
+    assert run_of(["fix-a-1"], None, ["fix-b"], []) == "fix-a-1 fix-b"
+    assert receiver.results(cluster, marked) == "true, true, true, -"
+    assert run_of(None, ["fix-b"]) == "fix-b"
+    assert receiver.results(cluster, marked) == "-, -, true, -"
+    assert run_of([], None) == ""
+    assert receiver.results(cluster, marked) == "-, -, -, -"
+    assert receiver.results(cluster, "coalesce(properties->>'', '-')") == "-, -, -, nameless"
+    assert database.psql(f"SELECT count(*) FROM kube_reports.remediable_failures WHERE cluster = '{cluster}'") == "0"
+    # Without prune nothing goes.
+    assert run_of(["fix-a"]) == "fix-a"
+    document = batch([], 1, True, "unpruned", prune=None, remediations=[])
+    assert receiver.post("results", document, token).code == 200
+    assert run_of(None) == "fix-a"
+
+
 def test_same_rule_of_several_nodes(receiver):
     cluster, token = receiver.add("nodes")
     nodes = [result("a", outcome, f"node-{n}", extra={"resourceType": "node"})

@@ -145,6 +145,23 @@ def test_views_of_remediations(receiver):
             "fix-b|NotApplied|f|Configuration|f|-||"]
 
 
+def test_remediations_that_are_gone(receiver):
+    """Remediations, or the word that these are all, prune the others; a run without both keeps them"""
+    cluster, token = receiver.add()
+    sender = receiver.sender(token)
+
+    def run_of(*names, **more):
+        sender.batch(batch([result("a", "FAIL")], **more, remediations=[
+            FORWARD.Remediation(name=name, rule="a") for name in names]))
+        receiver.results(cluster)
+        return receiver.database.psql("SELECT string_agg(remediation, ' ' ORDER BY remediation) FROM "
+                                      f"kube_reports.remediations WHERE cluster = '{cluster}'")
+    assert run_of("x", "y") == "x y"
+    assert run_of() == "x y"
+    assert run_of("y") == "y"
+    assert run_of(all_remediations=True) == ""
+
+
 def kept(name, index=1, **more):
     return FORWARD.EvidenceFile(**{"scan": "ocp4-cis", "index": index, "name": name, "sha256": "0" * 64, "bytes": 7,
                                    "uri": f"s3://theirs/{index}/{name}.xml", **more})

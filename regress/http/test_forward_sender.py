@@ -551,8 +551,9 @@ def test_kubescape_with_short_lists(kubescape):
         """Lets lists end short at these pages, and waits for a list after them."""
         server.short_lists[SCANS] += pages
         until(lambda: not server.short_lists[SCANS], 60, "the short lists")
-        begun = len(server.asked(f"^{SCANS}\\?limit=20&resourceVersion=fullSpec$"))
-        until(lambda: len(server.asked(f"^{SCANS}\\?limit=20&resourceVersion=fullSpec$")) >= begun + 2, 60, "more lists")
+        first = f"^{SCANS}\\?limit=20&resourceVersion=fullSpec$"
+        begun = len(server.asked(first))
+        until(lambda: len(server.asked(first)) >= begun + 2, 60, "more lists")
 
     for number in range(45):
         server.put(SCANS, scan(f"w{number:02}"))

@@ -181,7 +181,10 @@ BEGIN ATOMIC
 		'result', CASE value->>'outcome' WHEN 'PASS' THEN 'pass' WHEN 'FAIL' THEN 'fail' WHEN 'ERROR' THEN 'error'
 			WHEN 'INCONSISTENT' THEN 'error' ELSE 'skip' END,
 		'timestamp', jsonb_build_object('nanos', 0, 'seconds', seconds),
-		'properties', (CASE jsonb_typeof(value->'extra') WHEN 'object' THEN value->'extra' ELSE '{}'::jsonb END)
+		-- Only remediations have the properties of remediations.
+		'properties', (CASE jsonb_typeof(value->'extra') WHEN 'object' THEN (value->'extra') - ARRAY(SELECT k.key
+				FROM jsonb_object_keys(value->'extra') k(key) WHERE k.key ~ '^remediation(-[a-z]+)?/')
+			ELSE '{}'::jsonb END)
 			|| jsonb_strip_nulls(jsonb_build_object('outcome', value->>'outcome', 'id', value->>'id',
 				'control', value->>'control', 'instructions', value->>'instructions', 'rationale', value->>'rationale',
 				'profile', document#>>'{scan,profile}',
@@ -264,7 +267,7 @@ COMMENT ON FUNCTION kube_reports_internal.forward_delete(uuid, text, text, text,
 		'their number';
 
 CREATE FUNCTION kube_reports_internal.prune_scan(cluster uuid, cluster_id integer, type_id integer, scan text,
-	source_version text, seen bigint[]) RETURNS bigint
+	source_version text, seen bigint[], remediations bigint[]) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -275,18 +278,30 @@ DECLARE
 	removed		bigint;
 BEGIN
 	WITH report AS MATERIALIZED (
-		SELECT o.name, o.metadata, o.body, r.kept, r.gone
+		SELECT o.name, o.metadata, o.body, r.kept, r.gone, r.fixes
 		FROM (
 			-- Each document is parsed once.
 			SELECT o.name, o.metadata, o.body::jsonb AS body FROM kube_reports.object o
 			WHERE o.cluster_id = prune_scan.cluster_id AND o.resource_type = type_id AND o.namespace = ''
 				AND o.labels @> ARRAY[kube_reports_internal.scan_label(scan)]
 			OFFSET 0) o CROSS JOIN LATERAL (
-			SELECT jsonb_agg(x.value ORDER BY x.position) FILTER (WHERE x.here) AS kept,
-				count(*) FILTER (WHERE NOT x.here) AS gone
+			SELECT jsonb_agg(CASE WHEN f.keys IS NULL THEN x.value
+					-- The marker goes with the last remediation.
+					ELSE jsonb_set(x.value, '{properties}', (x.value->'properties')
+						- CASE WHEN f.others THEN f.keys ELSE f.keys || 'automated-remediation'::text END) END
+					ORDER BY x.position) FILTER (WHERE x.here) AS kept,
+				count(*) FILTER (WHERE NOT x.here) AS gone,
+				count(f.keys) FILTER (WHERE x.here) AS fixes
 			FROM (SELECT r.value, r.position, kube_reports_internal.result_key(o.body#>>'{scope,name}',
 					o.body#>>'{scope,kind}', r.value->>'rule') = ANY (seen) AS here
-				FROM jsonb_array_elements(o.body->'results') WITH ORDINALITY r(value, position)) x) r
+				FROM jsonb_array_elements(o.body->'results') WITH ORDINALITY r(value, position)) x
+				CROSS JOIN LATERAL (
+					SELECT array_agg(p.key) FILTER (WHERE NOT p.here) AS keys, bool_or(p.here) IS TRUE AS others
+					FROM (SELECT k.key, kube_reports_internal.result_key(substr(k.key, strpos(k.key, '/') + 1),
+							'Remediation', x.value->>'rule') = ANY (remediations) AS here
+						FROM jsonb_object_keys(CASE jsonb_typeof(x.value->'properties') WHEN 'object'
+							THEN x.value->'properties' ELSE '{}' END) k(key)
+						WHERE remediations IS NOT NULL AND k.key ~ '^remediation(-[a-z]+)?/') p) f) r
 	)
 	SELECT array_agg(r.name ORDER BY r.name) FILTER (WHERE r.kept IS NULL),
 			array_agg(r.metadata::text ORDER BY r.name) FILTER (WHERE r.kept IS NOT NULL),
@@ -298,7 +313,7 @@ BEGIN
 				FROM jsonb_array_elements(r.kept) k(value))))::text ORDER BY r.name) FILTER (WHERE r.kept IS NOT NULL),
 			coalesce(sum(r.gone), 0)
 		INTO empty, metadatas, bodies, removed
-		FROM report r WHERE r.gone > 0;
+		FROM report r WHERE r.gone > 0 OR r.fixes > 0;
 	IF metadatas IS NOT NULL THEN
 		PERFORM kube_reports_internal.forward_store(cluster, 'openreports.io', 'v1alpha1', 'clusterreports',
 			array_fill(source_version, ARRAY[cardinality(metadatas)]), metadatas, bodies);
@@ -310,8 +325,9 @@ BEGIN
 	RETURN removed;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.prune_scan(uuid, integer, integer, text, text, bigint[])
-	IS 'removes the results of a scan whose keys are not in seen; returns their number';
+COMMENT ON FUNCTION kube_reports_internal.prune_scan(uuid, integer, integer, text, text, bigint[], bigint[])
+	IS 'removes the results of a scan whose keys are not in seen, and returns their number; removes from the others '
+		'the remediations whose keys are not in remediations (null: keeps all)';
 
 -- A sender chooses the names of scans.  A scan that has reports keeps its row, by which forward_sync() recognizes these
 -- reports.
@@ -469,6 +485,10 @@ DECLARE
 	changed		bigint;
 	pruned		bigint := 0;
 	seen		bigint[];
+	-- A run that has an array of remediations, even an empty one, tells all remediations of the scan.
+	fixes		bigint[] := CASE jsonb_typeof(document->'remediations') WHEN 'array' THEN
+		ARRAY(SELECT kube_reports_internal.result_key(m.value->>'name', 'Remediation', m.value->>'rule')
+			FROM jsonb_array_elements(remediations) m(value)) END;
 BEGIN
 	SELECT a.* INTO run FROM kube_reports_internal.forward_assessment a
 		WHERE a.cluster_id = forward_results.cluster_id AND a.scan = scan_name AND a.assessment = run_id;
@@ -513,15 +533,19 @@ BEGIN
 	IF last AND prunes THEN
 		seen := seen || ARRAY(SELECT k FROM kube_reports_internal.forward_seen s, unnest(s.keys) k
 			WHERE s.cluster_id = forward_results.cluster_id AND s.scan = scan_name);
+		SELECT CASE WHEN count(*) = 0 THEN fixes ELSE coalesce(fixes, '{}') || array_remove(array_agg(k), NULL) END
+			INTO fixes
+			FROM kube_reports_internal.forward_seen s LEFT JOIN LATERAL unnest(s.remediations) k ON true
+			WHERE s.cluster_id = forward_results.cluster_id AND s.scan = scan_name AND s.remediations IS NOT NULL;
 		pruned := kube_reports_internal.prune_scan(cluster, cluster_id, type_id, scan_name,
-			run_id || ':' || given_seq, seen);
+			run_id || ':' || given_seq, seen, fixes);
 	END IF;
 	IF last THEN
 		DELETE FROM kube_reports_internal.forward_seen s
 			WHERE s.cluster_id = forward_results.cluster_id AND s.scan = scan_name;
 	ELSE
-		INSERT INTO kube_reports_internal.forward_seen (cluster_id, scan, seq, keys)
-			VALUES (forward_results.cluster_id, scan_name, given_seq, seen);
+		INSERT INTO kube_reports_internal.forward_seen (cluster_id, scan, seq, keys, remediations)
+			VALUES (forward_results.cluster_id, scan_name, given_seq, seen, fixes);
 	END IF;
 	code := 200;
 	reply := convert_to(jsonb_build_object('accepted', accepted, 'changed', changed, 'pruned', pruned,

@@ -48,10 +48,13 @@ CREATE TABLE kube_reports_internal.forward_seen (
 	scan		text COLLATE "C" NOT NULL,
 	seq			integer NOT NULL,
 	keys		bigint[] NOT NULL,
+	remediations bigint[],
 	PRIMARY KEY (cluster_id, scan, seq)
 );
 COMMENT ON TABLE kube_reports_internal.forward_seen
 	IS 'the results of each batch of the latest run of a scan, until its last batch removes the others';
+COMMENT ON COLUMN kube_reports_internal.forward_seen.remediations
+	IS 'keys of the remediations of the batch; null: it does not tell about remediations';
 
 CREATE TABLE kube_reports_internal.forward_stream (
 	cluster_id	integer NOT NULL REFERENCES kube_reports.cluster ON DELETE CASCADE,
