@@ -1,4 +1,4 @@
-"""Backups taken under load, and what they are restored to while proxies and watchers run (docs/operations.md)."""
+"""Backups that are taken under load, and restored while proxies and watchers run (docs/operations.md)."""
 
 import pathlib
 
@@ -18,7 +18,7 @@ def newest(database):
 
 
 def test_point_in_time(own_stack, ns, record_property):
-    """A base backup and an archive bring back a moment; clients that saw later writes list again, others go on"""
+    """A base backup and an archive restore a point in time; clients that saw later writes list again, others go on"""
     database = own_stack.database
     archive = f"{database.directory}/archive"
     stack_command("as_server", "mkdir", archive)
@@ -37,7 +37,7 @@ def test_point_in_time(own_stack, ns, record_property):
         until(lambda: all("lost-2" in known for known in crew.known), 20, "watchers to know what will be lost")
         elsewhere = api.watch(path_of(POLR, ns + "-elsewhere"), resourceVersion=kept)
 
-        # The server is gone; what takes its place has its name.  Its last segment is in the archive as well.
+        # The last segment of the server is archived, too.  A restored server then takes the name of the server.
         database.psql("SELECT pg_switch_wal()", user="postgres")
         database.psql("CHECKPOINT", user="postgres")
         segment = database.psql("SELECT pg_walfile_name(pg_current_wal_lsn())", user="postgres")
@@ -51,7 +51,7 @@ def test_point_in_time(own_stack, ns, record_property):
         until(lambda: crew.written() > before + 5, 60, "writes to go on")
         crew.end_writers()
 
-        # What was written before is there, and nothing of what came after; no version is given twice.
+        # Writes before the point in time are there, later ones are not; no version is given twice.
         stored = crew.names()
         assert stored["kept"] == kept and not [name for name in stored if name.startswith("lost")]
         assert all(name in stored for name, version in crew.acknowledged.items() if version and version <= int(kept))
@@ -83,7 +83,7 @@ def test_point_in_time(own_stack, ns, record_property):
 
 @pytest.fixture
 def spare():
-    """Another server, with the roles, without the database."""
+    """Another server with the roles, without the database."""
     server = Database()
     server.start()
     for role in ("kube_reports_owner", "kube_reports_proxy", "kube_reports_reader", "kube_reports_admin"):
@@ -93,7 +93,7 @@ def spare():
 
 
 def test_dumps_under_load(own_stack, spare, ns, tmp_path, record_property):
-    """Dumps of all forms, taken under load, restore; one takes the server's place, and informers recover"""
+    """Dumps of all forms are taken under load and restored; one of them replaces the server, and informers recover"""
     own_stack.begin()
     source = own_stack.database
     hosts = f"host={source.directory},{spare.directory} port=5432,5432 user=kube_reports_proxy dbname=kube_reports " \
@@ -111,7 +111,7 @@ def test_dumps_under_load(own_stack, spare, ns, tmp_path, record_property):
         for form, (file, acknowledged) in dumps.items():
             name = "kube_reports" if form == "directory" else f"restored_{form}"
             if form == "directory":
-                # The old server is gone before anybody may find the new one.
+                # The old server ends before a client can find the new one.
                 given = newest(source)
                 source.stop("immediate")
             spare.psql(f"CREATE DATABASE {name} OWNER kube_reports_owner", user="postgres", database="postgres")

@@ -1,4 +1,4 @@
-"""Writes that meet at a worker are one batch, and none of them notices (DESIGN section 5)."""
+"""Writes that wait at a worker at the same time are one batch; each has its own answer (DESIGN section 5)."""
 
 import http.client
 import json
@@ -10,7 +10,7 @@ from client import CPOLR, MERGE, POLR, Answer, path_of, report, until
 
 
 class Writer:
-    """A connection that is there already, and the answer to what is sent on it."""
+    """A client with an open connection."""
 
     def __init__(self, proxy):
         self.connection = proxy.api().connect(60)
@@ -27,9 +27,9 @@ class Writer:
 
 def test_each_gets_its_own_answer(own_stack):
     """
-    ERR-10, PAT-04: what is refused, what is there already, one object twice, what fails unexpectedly and what is over
-    its budget cost
-    the others nothing"""
+    ERR-10, PAT-04: refused writes, names that exist, two writes of one object, unexpected failures and exceeded budgets
+    do not change the answers of the other writes
+    """
     own_stack.begin()
     own_stack.database.psql("""
         CREATE FUNCTION public.fail() RETURNS trigger
@@ -46,7 +46,7 @@ def test_each_gets_its_own_answer(own_stack):
     api.create(POLR, report("there"), "ns")
 
     def accompanied():
-        """Writes that were not the first of their batch."""
+        """Returns the number of writes that were not the first of their batch."""
         return proxy.metric("kube_reports_batched_writes_total") - proxy.metric("kube_reports_write_batches_total")
     assert accompanied() == 0
     writes = [("POST", path, report(f"new-{n}"), 201) for n in range(5)]
@@ -55,7 +55,8 @@ def test_each_gets_its_own_answer(own_stack):
     writes += [("PATCH", f"{path}/there", {"metadata": {"labels": {label: "yes"}}}, 200) for label in ("a", "b")]
     first, *others = (Writer(proxy) for _ in range(len(writes) + 1))
 
-    # While the first one waits for the lane's lock the others arrive: a get that is answered was read behind them.
+    # The others arrive while the first one waits for the lane's lock.  The proxy reads the get after them, so its
+    # answer shows that they have arrived.
     blocker = own_stack.database.open_create(own_stack.cluster, report("open", "ns"))
     first.send("POST", path, report("first"))
     api.get(f"{path}/there")
@@ -67,7 +68,7 @@ def test_each_gets_its_own_answer(own_stack):
     assert first.answer().code == 201
     answers = [writer.answer() for writer in others]
     assert [answer.code for answer in answers] == [code for *_, code in writes], answers
-    # Nine were sent together, and one by one when that had failed; of one object there is one write at a time.
+    # One batch had nine writes; when it failed, they were sent one by one.  A batch has one write of an object.
     assert accompanied() == 8
     assert api.names(POLR, "ns") == ["first", *(f"new-{n}" for n in range(5)), "there"]
     assert api.get(f"{path}/there").json["metadata"]["labels"] == {"a": "yes", "b": "yes"}
@@ -75,8 +76,8 @@ def test_each_gets_its_own_answer(own_stack):
 
 def test_clients_that_take_turns_meet(own_stack):
     """
-    Two groups of clients, one in the batch and one behind it, become one batch: the lane waits a moment for the next
-    writes of those that it has just answered
+    Clients of one batch and clients that wait for the next batch become one batch: the lane waits a moment for the next
+    writes of the clients that it has just answered
     """
     own_stack.begin()
     proxy = own_stack.proxy(flags=["--workers=1"])
@@ -90,7 +91,10 @@ def test_clients_that_take_turns_meet(own_stack):
         return proxy.metric("kube_reports_write_batches_total")
 
     def meet(turn):
-        """One write is in flight and three wait; when the first is answered, its client writes again at once."""
+        """
+        One write is in a batch and three wait; after its answer the first client writes again at once.  Returns whether
+        these five writes were two batches.
+        """
         change = {"metadata": {"labels": {"turn": str(turn)}}}
         blocker = own_stack.database.open_create(own_stack.cluster, report("open", "ns"))
         before = batches()
@@ -99,7 +103,7 @@ def test_clients_that_take_turns_meet(own_stack):
         for writer, name in zip(writers[1:], names[1:]):
             writer.send("PATCH", f"{path}/{name}", change)
         api.get(f"{path}/ahead")
-        # The lane's wait is a part of the time that the batch takes.
+        # The lane waits for a part of the time that the last batch took, so that batch has to take a while.
         waited = "NOT l.granted AND l.waitstart < clock_timestamp() - interval '0.1 s'"
         until(lambda: own_stack.database.at_lane_lock(waited),
               10, "the batch to have taken a while")
@@ -113,8 +117,8 @@ def test_clients_that_take_turns_meet(own_stack):
     assert any(meet(turn) for turn in range(12))
 
 
-# The first insert of a report named "victim" goes on only when a session waits for the lock of a lane: so the batch is
-# the one that closes the circle.
+# The first insert of a report named "victim" waits until a session waits for the lock of a lane: so the batch is the
+# session that completes the deadlock.
 HELD = """
     CREATE SEQUENCE public.tries;
     CREATE FUNCTION public.hold() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
@@ -133,8 +137,8 @@ HELD = """
 
 def test_a_deadlocks_victim_is_sent_again(own_stack):
     """
-    A transaction of SQL that writes two lanes waits for a batch, which waits for a policy that the transaction was the
-    first to name: the batch is rolled back for it, sent again, and its client is answered as if nothing had been
+    A SQL transaction writes two lanes and waits for a batch, and the batch waits for a policy that the transaction has
+    inserted: the batch is rolled back and sent again, and its client gets the usual answer
     """
     own_stack.begin("deadlock_timeout = 100ms")
     database = own_stack.database
@@ -145,7 +149,7 @@ def test_a_deadlocks_victim_is_sent_again(own_stack):
     create = "SELECT kube_reports.create_report(%s, %s)"
     with psycopg2.connect(database.connection("postgres")) as other, other.cursor() as cursor, \
             ThreadPoolExecutor(2) as pool:
-        # Only the batch looks for deadlocks.
+        # Only the session of the batch looks for deadlocks.
         cursor.execute("SET deadlock_timeout = '10min'")
         other.commit()
         cursor.execute(create, (own_stack.cluster, json.dumps(

@@ -1,4 +1,4 @@
-"""cleanup: deletes from etcd what import has verified, and nothing else."""
+"""cleanup deletes from etcd the objects that import has verified, and no others."""
 
 import os
 import pty
@@ -46,7 +46,7 @@ def delete_here(cluster, name):
 def test_verified_ones_go(moved):
     """
     All verified objects of both groups are deleted, each by its uid and version; counts and size fall; the database
-    keeps all.
+    keeps all reports.
     """
     done = clean(moved, "--dry-run")
     assert table(done, POLR) == {"found": 6, "verified": 6}
@@ -68,8 +68,8 @@ def test_verified_ones_go(moved):
 
 def test_what_is_not_verified_stays(moved):
     """
-    New and changed objects, recreated ones and altered copies stay and are named; the others go. Changed copies are
-    newer copies.
+    New, changed and recreated objects stay, and those without a copy or with a copy that was not verified; each is
+    named.  The others are deleted, also if their copy has changed after the import.
     """
     moved.add(WG, "policyreports", report(7))
     moved.add(WG, "policyreports", report(0, results=5))
@@ -86,7 +86,7 @@ def test_what_is_not_verified_stays(moved):
                          ("r-000004", "its copy is not the same document"), ("r-000007", "it was not imported")):
         assert f"shop/{name} stays: {reason}" in done.stderr
     assert moved.count(OPEN, "reports") == 1
-    # Imported again, they may go as well; an object that was deleted here needs a flag of its own.
+    # After another import they are deleted as well; an object whose copy was deleted needs a flag of its own.
     load(moved)
     assert table(clean(moved, "--yes"), POLR, 1) == {"before": 5, "deleted": 4, "left": 1}
     assert left(moved) == ["r-000003"]
@@ -101,7 +101,7 @@ def test_nothing_was_imported(cluster):
 
 
 def test_changed_right_before(moved):
-    """An object that changes between the database's answer and the deletion is refused by kube-apiserver, and stays."""
+    """kube-apiserver does not delete an object that has changed since the database's answer; the object stays."""
     pages = []
 
     def change(plural, _):
@@ -117,7 +117,7 @@ def test_changed_right_before(moved):
 
 
 def test_through_another_version(moved):
-    """While proxies serve our version, another one of the CRD reaches etcd; without one it says what to do."""
+    """While proxies serve one version, another version of the CRD reaches etcd; without one the error has advice."""
     moved.register(f"{WG}/v1alpha2")
     done = clean(moved, "--yes", f"--kinds={POLR}", code=1)
     assert "has no other version: etcd cannot be reached" in done.stderr and "apiservice disable" in done.stderr
@@ -129,7 +129,7 @@ def test_through_another_version(moved):
 
 
 def test_group_without_crds(moved):
-    """Nothing of a group that only the proxies serve can be in etcd: that is no failure."""
+    """A group that only the proxies serve has no objects in etcd; this is no failure."""
     moved.register("reports.kyverno.io/v1")
     for key in [key for key in moved.stored if key[0] == "reports.kyverno.io"]:
         del moved.stored[key]
@@ -139,7 +139,7 @@ def test_group_without_crds(moved):
 
 
 def test_confirmation(moved):
-    """Without --yes the group's name has to be typed, at a terminal."""
+    """Without --yes the user has to type the name of the group at a terminal."""
     assert "give --yes" in clean(moved, code=2).stderr
     assert len(left(moved)) == 6
 
@@ -159,7 +159,7 @@ def test_confirmation(moved):
 
 
 def test_rights(moved):
-    """What may not be listed or deleted is told; without metrics only the size is missing."""
+    """Forbidden lists and deletions are named; without metrics only the size is missing."""
     moved.forbidden = "DELETE .*/r-000002$"
     done = clean(moved, "--yes", code=1)
     assert "shop/r-000002 is not deleted: DELETE" in done.stderr and "403" in done.stderr
@@ -172,7 +172,7 @@ def test_rights(moved):
 
 
 def test_interrupted(moved):
-    """Lists that expire and a server that throttles: everything goes all the same."""
+    """All objects are deleted although a list expires and the server throttles."""
     for number in range(10, 300):
         moved.add(WG, "policyreports", report(number, results=1))
     load(moved)

@@ -1,4 +1,4 @@
-"""A wall clock that jumps ends nothing and keeps nobody waiting."""
+"""When the wall clock jumps, no connection ends and no client waits."""
 
 import email.utils
 import json
@@ -16,7 +16,7 @@ JUMP = 150
 
 @pytest.fixture
 def clock(stack, tmp_path_factory):
-    """A proxy whose wall clock is what set() says, in seconds off the true one."""
+    """A proxy whose wall clock differs from the true time by the seconds of set()."""
     directory = pathlib.Path(stack.pki)
     library, offset = directory / "clock_jump.so", directory / "clock_offset"
     run(["cc", "-shared", "-fPIC", "-O2", "-o", str(library), str(pathlib.Path(__file__).with_name("clock_jump.c"))])
@@ -29,7 +29,7 @@ def clock(stack, tmp_path_factory):
                             under=["env", f"LD_PRELOAD={library}", f"CLOCK_OFFSET_FILE={offset}"])
 
         def set(self, seconds):
-            """Returns when answers show it, and the loop has gone round a few times since."""
+            """Sets the difference; returns when answers have shown it for four seconds, a few turns of the loop."""
             with open(offset, "r+b") as file:
                 file.write(struct.pack("q", seconds))
             api = self.proxy.api()
@@ -45,8 +45,8 @@ def clock(stack, tmp_path_factory):
 
 def test_jumps(clock, ns):
     """
-    TR-03, W-01: two and a half minutes forward and back: idle connections, slow bodies, watches and streams go on,
-    newcomers are served at once
+    TR-03, W-01: the clock jumps by two and a half minutes, forward and back: idle connections, slow bodies, watches and
+    streams go on, and new connections are served at once
     """
     proxy = clock.proxy
     api = proxy.api(keep=True)

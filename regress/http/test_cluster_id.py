@@ -1,4 +1,4 @@
-"""--cluster-id left out: the uid of kube-system, asked from kube-apiserver with a kubeconfig (DESIGN section 3)."""
+"""Without --cluster-id the proxy asks kube-apiserver for the uid of kube-system (DESIGN section 3)."""
 
 import pytest
 
@@ -10,7 +10,7 @@ def test_asked_from_kube_apiserver(stack, apiserver):
     apiserver.delete_namespace("kube-system")
     path = apiserver.kubeconfig(f"{stack.pki}/kubeconfig-token", token="secret-token")
     proxy = stack.proxy(ready=False, flags=["--cluster-id=", f"--authentication-kubeconfig={path}"])
-    # It waits for an answer and serves nothing meanwhile; what it then serves is that cluster.
+    # The proxy waits for the uid and serves nothing before; then it serves the cluster with this uid.
     until(lambda: apiserver.asked("/kube-system$"), 20, "the first question")
     assert proxy.answers() is None
     apiserver.create_namespace("kube-system", uid=stack.cluster)
@@ -32,7 +32,7 @@ def test_unusable_kubeconfig(stack, apiserver, user, text):
 
 
 def test_wrong_ca(stack, apiserver):
-    """A server without a certificate of the CA is not believed, and does not get the token."""
+    """A server whose certificate is not of the CA is not trusted, and does not get the token."""
     path = apiserver.kubeconfig(f"{stack.pki}/kubeconfig-wrong-ca", ca=f"{stack.pki}/ca.crt", token="secret-token")
     proxy = stack.proxy(ready=False, flags=["--cluster-id=", f"--authentication-kubeconfig={path}"])
     until(lambda: "the cluster's id is not known yet" in proxy.log_path.read_text(), 20, "the reason in the log")

@@ -37,7 +37,7 @@ def test_uid(kubeconfig, tmp_path):
 
 
 def test_failures(kubeconfig, apiserver, tmp_path):
-    """Each says what is wrong, and prints no uid."""
+    """Each failure prints its cause, and no uid."""
     output = tmp_path / "no-such-directory" / "uid"
     done = cluster_id(f"--kubeconfig={kubeconfig}", f"--output={output}")
     assert (done.returncode, done.stdout) == (1, "") and f"{output}: No such file or directory" in done.stderr

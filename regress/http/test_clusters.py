@@ -1,4 +1,4 @@
-"""Two clusters in one database see nothing of each other."""
+"""Two clusters in one database: a client of one cluster sees no objects of the other."""
 
 import uuid
 
@@ -27,7 +27,7 @@ def test_cluster_scope(stack, ns):
 
 
 def test_watches_and_versions(stack, ns):
-    """A write elsewhere is no event here and does not move a version here"""
+    """A write in one cluster is no event in the other, and does not change a version there"""
     ours, theirs = stack.first.api(), stack.other.api()
     before = theirs.get(path_of(POLR, ns)).json["metadata"]["resourceVersion"]
     with theirs.watch(path_of(POLR, ns), resourceVersion=before) as watch:
@@ -38,7 +38,7 @@ def test_watches_and_versions(stack, ns):
 
 
 def test_continue_tokens(stack, ns):
-    """A token is worth nothing at another cluster"""
+    """A continue token gives no objects at another cluster"""
     ours, theirs = stack.first.api(), stack.other.api()
     for number in range(4):
         ours.create(POLR, report(f"r{number}"), ns)
@@ -72,7 +72,8 @@ def test_a_proxy_of_an_unknown_cluster_is_not_ready(stack):
 
 def test_unregister_a_cluster(own_stack):
     """
-    Not while its proxy is connected, unless that is meant: then the proxy may not write, and another cluster goes on
+    A cluster with a connected proxy is unregistered only with force; its proxy may then not write, and another cluster
+    goes on
     """
     own_stack.begin()
     database, other = own_stack.database, str(uuid.uuid4())

@@ -1,8 +1,7 @@
-"""docs/conformance.md says of every item what the tests say.
+"""The states of the items in docs/conformance.md agree with the tests.
 
-A test carries the ids of what it proves: one in Python at the beginning of its docstring, one in Go, JavaScript or Rust
-in the comment
-above it.
+A test has the ids of the items that it proves: in Python at the beginning of its docstring, in Go, JavaScript and Rust
+in the comment above it.
 """
 
 import ast
@@ -15,7 +14,7 @@ import pytest
 TOP = pathlib.Path(__file__).resolve().parents[2]
 DOCUMENT = TOP / "docs" / "conformance.md"
 
-# Every item there is: prefix, numbers.
+# All items: prefix, numbers.
 ITEMS = """
 MODEL 1-4  RV 1-6  AGG 1-4 10-22 30-35 40-41  DISC 1-6 10-18  OAPI 1-4 10-12 20-21  AUTHN 1-8 10-12  AUTHZ 1-4 10-14
 ERR 1-4 10 20-24  REQ 1-12  CRE 1-14  FV 1-2  GET 1-3  LIST 1-4 10-13  PAGE 1-7  EXP 1  SEL 1-3 10-15  NEG 1-5
@@ -36,7 +35,7 @@ Row = collections.namedtuple("Row", "id priority what state tests")
 
 
 def items():
-    """The ids of ITEMS."""
+    """Returns the ids of ITEMS."""
     prefix, found = None, set()
     for word in ITEMS.split():
         if word.isalpha():
@@ -48,7 +47,7 @@ def items():
 
 
 def ids_in(text):
-    """The ids that a comment carries; "A-01 to A-03" are three."""
+    """Returns the ids in a comment; "A-01 to A-03" are three."""
     return {f"{prefix}-{number:02}" for prefix, first, last in ID.findall(text or "") if prefix in ITEMS.split()
             for number in range(int(first), int(last or first) + 1)}
 
@@ -64,8 +63,8 @@ def python_tests():
 
 def commented_tests():
     """
-    Go's and Rust's tests are functions, JavaScript's calls of test("name", ...); all have their comment right above
-    them.
+    Yields the tests of Go and Rust, which are functions, and of JavaScript, which are calls of test("name", ...), with
+    the ids in the comment right above each.
     """
     for pattern, form in (("*_test.go", r"^func (Test\w+)\("), ("*.mjs", r"^test\(['\"]([^'\"]+)['\"]"),
                           ("tests/*.rs", r"^async fn (\w+)\(")):
@@ -81,7 +80,7 @@ def commented_tests():
 
 @pytest.fixture(scope="module")
 def tests():
-    """What each test carries."""
+    """The ids of each test."""
     return dict([*python_tests(), *commented_tests()])
 
 
@@ -103,7 +102,7 @@ def test_every_item_once(rows):
 
 
 def test_rows_name_their_tests(rows, tests):
-    """A row that says yes, or differs, is proven by the tests it names; one that says no, or n/a, names none."""
+    """A row with yes or differs names tests that have its id; a row with no or n/a names none."""
     wrong = []
     for row in rows:
         if bool(row.tests) is (row.state in ("no", "n/a")):
@@ -115,7 +114,7 @@ def test_rows_name_their_tests(rows, tests):
 
 
 def test_tests_are_in_the_table(rows, tests):
-    """What a test claims to prove is an item, and the table does not say that it is missing."""
+    """Each id of a test is an item, and its row has neither no nor n/a."""
     state = {row.id: row.state for row in rows}
     assert [f"{test}: {item}" for test, carried in tests.items() for item in sorted(carried)
             if state.get(item, "no") in ("no", "n/a")] == []

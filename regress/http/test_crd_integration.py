@@ -1,5 +1,6 @@
 """
-Upstream's integration suite of the CRD server, as requests: what users of the CRDs have today (conformance 12, 24.4).
+Upstream's integration suite of the CRD server, as requests: the behaviour that users of CRDs have without kube-reports
+(conformance 12, 24.4).
 """
 
 import copy
@@ -51,7 +52,7 @@ def test_crud(types, ns, scope):
 
 
 def test_invalid_crud(pods, ns):
-    """CRE-03, CRE-04, UPD-01, ERR-10: TestInvalidCRUD: without a name, twice, with an old version, what is not there"""
+    """CRE-03, CRE-04, UPD-01, ERR-10: TestInvalidCRUD: no name, an existing name, wrong versions, a missing object"""
     document = pods.pod("x")
     document["metadata"] = {}
     failure(pods.api.post(pods.path(ns), document), 422, "Invalid")
@@ -78,7 +79,7 @@ def test_same_name_in_another_namespace(pods, ns):
 
 
 def test_cross_namespace_list_and_watch(types):
-    """LIST-02, W-02, W-11: TestCrossNamespaceListWatch: of all namespaces and of each"""
+    """LIST-02, W-02, W-11: TestCrossNamespaceListWatch: lists and watches of all namespaces and of one"""
     pods = types.pods()
     stored = [pods.create(f"foo-{namespace}", namespace) for namespace in ("ns-1", "ns-2")]
     everywhere = pods.list()
@@ -93,13 +94,13 @@ def test_cross_namespace_list_and_watch(types):
         all_of_them.expect(("DELETED", "foo-ns-1"), ("DELETED", "foo-ns-2"))
         first.expect(("DELETED", "foo-ns-1"))
         assert first.quiet()
-    # From the version of an object one goes on right behind it.
+    # A watch from the version of an object begins with the next change.
     with pods.api.watch(pods.path(), resourceVersion=stored[0]["metadata"]["resourceVersion"]) as watch:
         assert watch.event() == ("ADDED", stored[1])
 
 
 def test_patch(pods, ns):
-    """MP-01, PAT-06, UPD-04: TestPatch: labels and spec, and nothing at all"""
+    """MP-01, PAT-06, UPD-04: TestPatch: patches of labels and spec, and patches that change nothing"""
     pods.create("foo", ns, labels={"a": "1"})
     path = pods.path(ns, "foo")
     patched = pods.api.patch(path, {"metadata": {"labels": {"a": None, "b": "2"}}, "spec": {"nodeName": "x"}}).json
@@ -107,7 +108,7 @@ def test_patch(pods, ns):
         "metadata"]["generation"] == 2
     for patch, kind in (({}, MERGE), ([], JSON_PATCH), ({"spec": {"nodeName": "x"}}, MERGE)):
         assert pods.api.patch(path, patch, kind=kind).json == patched
-    # What a patch says of its object's identity must be true.
+    # Name, uid and version in a patch must be those of the object.
     failure(pods.api.patch(path, {"metadata": {"name": "bar"}}), 400, "BadRequest")
     failure(pods.api.patch(path, {"metadata": {"resourceVersion": "1"}, "spec": {"nodeName": "y"}}), 409, "Conflict")
     assert pods.api.patch(path, {"kind": pods.head["kind"], "apiVersion": pods.head["apiVersion"], "metadata": {
@@ -116,7 +117,7 @@ def test_patch(pods, ns):
 
 
 def test_discovery(types):
-    """DISC-10, DISC-12: TestDiscovery: all that the names of a CRD say, in its order"""
+    """DISC-10, DISC-12: TestDiscovery: discovery has all names of a CRD, in the order of the CRD"""
     definition = crd("discovered." + types.group, "noxus")
     definition["spec"]["names"].update(kind="WishIHadChosenNoxu", shortNames=["foo", "bar", "abc", "def"],
                                        categories=["all"])
@@ -137,8 +138,8 @@ FREE = {"type": "object", **PRESERVE}
 
 def test_apply(types):
     """
-    SSA-03, SSA-05: TestApplyBasic: without a schema, in YAML: what somebody else has changed is a conflict until it is
-    forced
+    SSA-03, SSA-05: TestApplyBasic: applies in YAML, without a schema: a field that another manager has changed is a
+    conflict, unless the apply is forced
     """
     free = types.pods("Cluster", schema=FREE)
     path = free.path(None, "mytest")
@@ -157,8 +158,8 @@ def test_apply(types):
 @pytest.mark.parametrize("nullable", [True, False])
 def test_apply_null(types, nullable):
     """
-    SSA-03, CRE-12: TestApplyNullToObject: a null stays where it may be one, and is no object anywhere else, required or
-    not, with or without required members
+    SSA-03, CRE-12: TestApplyNullToObject: a null is stored in a nullable field; in any other field it is refused,
+    because it is no object, whether the field is required or has required members or not
     """
     fields = {}
     for number in range(4):
@@ -188,8 +189,8 @@ def test_apply_null(types, nullable):
 
 def test_yaml(types):
     """
-    NEG-03, REQ-02, W-05, PAT-01, DISC-16: TestYAML: discovery, errors, create, get, list, update and delete in YAML;
-    watches and patches are not
+    NEG-03, REQ-02, W-05, PAT-01, DISC-16: TestYAML: discovery, errors, create, get, list, update and delete have YAML;
+    watches and patches do not
     """
     free = types.pods("Cluster", schema=FREE)
     path = free.path(None, "mytest")
@@ -231,7 +232,7 @@ def test_yaml(types):
 # ---- subresources_test.go ----
 
 def test_status(with_status, ns):
-    """UPD-08, UPD-03: TestStatusSubresource, TestGeneration: each side sees its own half"""
+    """UPD-08, UPD-03: TestStatusSubresource, TestGeneration: the object and its status are written separately"""
     path = with_status.path(ns, "foo")
     stored = with_status.api.create(with_status.resource,
                                     {**with_status.pod("foo", node="a"), "status": {"phase": "ignored"}}, ns)
@@ -278,7 +279,7 @@ def test_status_patch(with_status, ns, kind):
     failure(patch("two", stored["metadata"]["resourceVersion"]), 409, "Conflict")
     failure(patch("one", where=with_status.path(ns, "none") + "/status"), 404, "NotFound")
     failure(with_status.api.patch(path, {"status": {"phase": 5}}), 422, "Invalid")
-    # The patch of the object itself has no status.
+    # A patch of the object itself does not change the status.
     assert with_status.api.patch(with_status.path(ns, "foo"), {"status": {"phase": "three"}}).json == patched
 
 
@@ -306,8 +307,8 @@ def content(document):
 
 def test_pruning(types, ns):
     """
-    CRE-12, FV-01, PAT-06: TestPruningCreate, TestPruningPatch, TestPruningStatus: on create, update, patch and status
-    alike
+    CRE-12, FV-01, PAT-06: TestPruningCreate, TestPruningPatch, TestPruningStatus: creates, updates, patches and writes
+    of the status prune alike
     """
     pruned = types.pods(schema=PRUNED, subresources={"status": {}})
     path = pruned.path(ns, "foo")
@@ -322,7 +323,7 @@ def test_pruning(types, ns):
 
 
 def test_embedded_resources(types, ns):
-    """CRE-11, CRE-12: TestEmbeddedResources: metadata inside of an object is coerced and validated as metadata is"""
+    """CRE-11, CRE-12: TestEmbeddedResources: metadata of embedded objects is coerced and validated like any other"""
     embedding = types.pods(schema={"type": "object",
                                    "properties": {"embedded": {"type": "object",
         "x-kubernetes-embedded-resource": True, **PRESERVE}}})
@@ -351,7 +352,7 @@ LISTS = {"type": "object", "properties": {
 
 
 def test_list_types(types, ns):
-    """CRE-12, ERR-10: TestListTypes: sets and map lists have each member once, on create, update and patch"""
+    """CRE-12, ERR-10: TestListTypes: duplicates in sets and map lists are refused on create, update and patch"""
     lists = types.pods(schema=LISTS)
     valid = {"set": [1, 2], "map": [{"a": 1, "b": 2}, {"a": 1, "b": 3}], "atomic": [1, 1]}
     stored = lists.api.create(lists.resource, {**lists.pod("foo"), **valid}, ns)
@@ -374,7 +375,7 @@ VALIDATED = {"type": "object", "required": ["alpha", "beta"], "properties": {
 
 
 def test_validation(types, ns):
-    """CRE-12, ERR-10: TestCustomResourceValidation, TestCustomResourceValidationErrors: in each of two versions"""
+    """CRE-12, ERR-10: TestCustomResourceValidation, TestCustomResourceValidationErrors: both versions validate"""
     definition = crd(types.group, "validations", schema=VALIDATED)
     (version_1,) = definition["spec"]["versions"]
     definition["spec"]["versions"].append({**version_1, "name": "v1beta1", "storage": False})
@@ -399,7 +400,7 @@ def test_validation(types, ns):
 
 
 def test_members_named_as_keywords(types, ns):
-    """CRE-12: TestCustomResourceItemsValidation: items and type are names of members like any other"""
+    """CRE-12: TestCustomResourceItemsValidation: members may have the names items and type"""
     def members(**properties):
         return {"type": "object", "properties": properties}
 
@@ -419,7 +420,7 @@ def test_members_named_as_keywords(types, ns):
 
 
 def test_zero_values(types, ns):
-    """CRE-12, MODEL-02: TestZeroValueValidation: what is empty is valid, kept, and a default"""
+    """CRE-12, MODEL-02: TestZeroValueValidation: zero values are valid, are stored, and can be defaults"""
     zeros = {"string": ({"type": "string"}, ""), "boolean": ({"type": "boolean"}, False),
              "number": ({"type": "number"}, 0), "integer": ({"type": "integer"}, 0),
              "array": ({"type": "array", "items": {"type": "string"}}, []),
@@ -432,14 +433,13 @@ def test_zero_values(types, ns):
         defaulted[name + "_default"] = zero
     kind = types.pods(schema={"type": "object", "properties": properties})
     stored = content(kind.api.create(kind.resource, {**kind.pod("foo"), **given}, ns))
-    # Not by value alone: to Python 0, 0.0 and False are the same.
+    # Compare JSON: in Python 0, 0.0 and False are equal.
     assert json.dumps(stored, sort_keys=True) == json.dumps({**given, **defaulted}, sort_keys=True)
 
 
 def test_validation_of_updates(pods, ns):
     """
-    CRE-12, PAT-06, UPD-07: TestCustomResourceUpdateValidation: nothing that is not valid gets in by another way than
-    create
+    CRE-12, PAT-06, UPD-07: TestCustomResourceUpdateValidation: updates and patches are validated as creates are
     """
     stored = pods.create("foo", ns, node="a")
     path = pods.path(ns, "foo")
@@ -482,8 +482,9 @@ METADATA = [
 def test_object_meta(pods, ns, change, field):
     """
     CRE-05, CRE-08, UPD-02: TestPostInvalidObjectMeta, TestValidateObjectMetaOwnerReferences, TestValidateAnnotations,
-    testCreateValidatesNames,
-    TestValidateFinalizersPreventConflictingFinalizers: on create and by patch"""
+    testCreateValidatesNames, TestValidateFinalizersPreventConflictingFinalizers: creates and patches with invalid
+    metadata are refused
+    """
     document = pods.pod("foo")
     document["metadata"].update(change)
     status = failure(pods.api.post(pods.path(ns), document), 422, "Invalid")
@@ -504,7 +505,7 @@ def test_object_meta(pods, ns, change, field):
         "blockOwnerDeletion": True}]},
     {"ownerReferences": [{**OWNER, "apiVersion": "apps/v1", "controller": False}]}])
 def test_valid_object_meta(pods, ns, change):
-    """CRE-08, GC-08: what is valid is kept to the letter"""
+    """CRE-08, GC-08: valid metadata is stored unchanged"""
     document = pods.pod("foo")
     document["metadata"].update(change)
     stored = pods.api.create(pods.resource, document, ns)

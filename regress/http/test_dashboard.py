@@ -1,4 +1,4 @@
-"""The page for people: its values follow from the documents, its rows from grants; how a browser shows it."""
+"""The dashboard: its values are those of the documents, grants choose its rows, and a browser shows it."""
 
 import collections
 import datetime
@@ -22,7 +22,7 @@ Row = collections.namedtuple("Row", "cluster namespace source policy severity st
 
 
 def rows_at(documents, days_ago):
-    """The results that there were then, without a line of the product."""
+    """Returns the results as they were days_ago days ago, without code of kube-reports."""
     rows = []
     for uid, document in documents:
         namespace = document["metadata"].get("namespace", "")
@@ -31,7 +31,7 @@ def rows_at(documents, days_ago):
             rows.append(Row(fleet.CLUSTERS[uid], namespace, "Compliance Operator", "cis-node", document["severity"],
                             status, document["status"] not in ("MANUAL", "INCONSISTENT")))
         elif "results" in document:
-            # The state of the last step that was then.
+            # The last step before or on that day.
             step = min(days for days in fleet.DAYS if days >= days_ago)
             rows += [Row(fleet.CLUSTERS[uid], namespace, result["source"], result["policy"], result["severity"],
                          result["result"], True)
@@ -54,7 +54,7 @@ def score(rows):
 
 
 class Words(html.parser.HTMLParser):
-    """Elements and texts of a page, as its bytes have them."""
+    """Reads the elements and texts of a page; fails on attributes that run scripts, set styles or load files."""
 
     def __init__(self, page):
         super().__init__()
@@ -73,11 +73,11 @@ class Words(html.parser.HTMLParser):
 class World:
     def __init__(self, database, documents):
         self.database, self.documents = database, documents
-        # The last day of the documents' history: midnight may pass.
+        # The last day of the history; midnight may pass during the tests.
         self.last_day = datetime.date.fromisoformat(database.psql("SELECT max(day) FROM kube_reports.score_change"))
 
     def rows_on(self, day):
-        """What there was at the end of a day."""
+        """Returns the results at the end of a day."""
         return rows_at(self.documents, max((self.last_day - datetime.date.fromisoformat(day)).days, 0))
 
     def dashboard(self, arguments="", user=READER, database="kube_reports"):
@@ -86,11 +86,11 @@ class World:
 
     @functools.cache
     def page(self, arguments="", user=READER, database="kube_reports"):
-        """Each is made once: nothing is written between two."""
+        """Returns the page; it is cached: after a write a test calls this with other arguments."""
         return self.database.psql(f"SELECT kube_reports.dashboard_html({arguments})", user=user, database=database)
 
     def another(self, name):
-        """A database of its own on the same server."""
+        """Makes another database on the same server; returns its name."""
         self.database.psql(f"CREATE DATABASE {name} OWNER kube_reports_owner", user="postgres", database="postgres")
         self.database.psql(f"CREATE EXTENSION kube_reports; SELECT kube_reports.grant_reader('{READER}')",
                            database=name)
@@ -111,7 +111,7 @@ def browser():
 
 @pytest.fixture
 def show(browser, tmp_path):
-    """Opens a page from a file."""
+    """Opens a page from a file; checks that the browser requests nothing else and logs nothing."""
     def shown(page, width=1280, scheme="light", medium="screen"):
         file = tmp_path / "dashboard.html"
         file.write_text(page, encoding="utf-8")
@@ -124,10 +124,10 @@ def show(browser, tmp_path):
     return shown
 
 
-# ---- what it tells ----
+# ---- its values ----
 
 def test_now(world):
-    """Counts and firsts of lists follow from the documents"""
+    """Counts, and the first rows of lists, are those of the documents"""
     told, rows = world.dashboard(), rows_at(world.documents, 0)
     counted = [row for row in rows if row.counted]
     last = told["trend"][-1]
@@ -175,7 +175,7 @@ def test_now(world):
 
 
 def test_trend(world):
-    """Each day's counts are those of the documents of that day, all of them and of one cluster"""
+    """Each day's counts are those of the documents of that day, for all clusters and for each"""
     told = world.dashboard()
     assert len(told["trend"]) == 30
     for place, day in enumerate(told["trend"]):
@@ -188,7 +188,7 @@ def test_trend(world):
 
 
 def test_ages(world):
-    """Open failures are as old as the documents make them"""
+    """The ages of open failures are those of the documents"""
     told = world.dashboard()
     ages = [0] * 5
     new = 0
@@ -223,7 +223,7 @@ def test_filter(world, filter_, matches):
 
 
 def test_period(world):
-    """A period in the past ends with its own counts; a long one has as many points as fit"""
+    """A period in the past ends with the counts of its last day; a long period has at most 92 points"""
     today = world.dashboard()["today"]
     told = world.dashboard(f"'{{}}', '{today}'::date - 20, '{today}'::date - 10")
     assert len(told["trend"]) == 11
@@ -232,12 +232,12 @@ def test_period(world):
     told = world.dashboard(f"'{{}}', '0001-01-01', '{today}'")
     assert 46 <= len(told["trend"]) <= 92 and told["trend"][0]["failing"] is None and told["trend"][-1]["failing"]
     assert told["trend"][-1]["day"] == today
-    # The future has not been.
+    # A period ends today at the latest.
     assert world.dashboard(f"'{{}}', '{today}', 'infinity'")["to_day"] == today
 
 
 def test_restricted_reader(world):
-    """Nothing of what the caller may not see is on the page"""
+    """The page has nothing that the caller may not see"""
     world.database.psql("CREATE ROLE team LOGIN", user="postgres")
     world.database.psql(f"SELECT kube_reports.grant_namespace('team', '{list(fleet.CLUSTERS)[0]}', 'shop')")
     told, page = world.dashboard(user="team"), world.page(user="team")
@@ -251,12 +251,12 @@ def test_restricted_reader(world):
 
 
 def test_read_only(world):
-    """It writes nothing: a standby may be asked (test_analytics.py does)"""
+    """The page can be made in a read-only transaction, so also on a standby (see test_analytics.py)"""
     assert world.database.psql("BEGIN READ ONLY; SELECT length(kube_reports.dashboard_html()) > 10000; COMMIT",
                                user=READER) == "t"
 
 
-# ---- how it is shown ----
+# ---- in a browser ----
 
 MISFITS = """
 const misfits = [];
@@ -274,7 +274,7 @@ if (document.documentElement.scrollWidth > innerWidth)
 return misfits;
 """
 
-# WCAG 2, 1.4.3: luminances of text and of what is behind it differ by 4.5 to 1.
+# WCAG 2, 1.4.3: the luminances of text and background differ by 4.5 to 1.
 FAINT = """
 const linear = value => value / 255 <= 0.04045 ? value / 255 / 12.92 : ((value / 255 + 0.055) / 1.055) ** 2.4;
 const luminance = ([r, g, b]) => 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b);
@@ -304,7 +304,7 @@ return faint;
 
 @pytest.mark.parametrize("scheme, background", [("light", "rgb(244, 246, 249)"), ("dark", "rgb(13, 18, 25)")])
 def test_browser(world, show, scheme, background):
-    """Nothing is fetched, nothing complains, nothing overflows, charts have a size, texts can be read"""
+    """The browser fetches and logs nothing; nothing overflows, charts have a size, and texts can be read"""
     browser = show(world.page(), WIDTHS[0], scheme)
     assert browser.run("return getComputedStyle(document.body).backgroundColor") == background
     assert browser.run("return document.querySelectorAll('svg').length") >= 30
@@ -318,7 +318,7 @@ def test_browser(world, show, scheme, background):
 
 
 def test_paper(world, show):
-    """On paper it is light, whatever the scheme, and no card is cut in two"""
+    """On paper the page is light, whatever the scheme, and no row of a list is split between pages"""
     browser = show(world.page(), 794, "dark", "print")
     assert browser.run("return getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert browser.run(FAINT) == [] and browser.run(MISFITS) == []
@@ -343,7 +343,7 @@ def test_said_aloud(world, show):
 
 
 def test_charts_show_the_numbers(world, show):
-    """The last point of the line stands where the score is, and bars are as long as their counts"""
+    """The last point of the line has the height of the score, and the lengths of bars are in proportion to counts"""
     browser, told = show(world.page()), world.dashboard()
     axis = browser.run("return [...document.querySelector('.plot .y').children].map(e => parseFloat(e.textContent) / "
                        "100)")
@@ -362,10 +362,10 @@ def test_charts_show_the_numbers(world, show):
             == f"{100 * told['trend'][-1]['score']:.1f}%")
 
 
-# ---- stores that are empty, tiny, hostile, many ----
+# ---- stores that are empty, tiny, hostile or large ----
 
 def test_empty_and_tiny(world, show):
-    """A store without results says so; one result makes a page without gaps in it"""
+    """The page of a store without results says so; the page of one result has no gaps"""
     database = world.another("tiny")
     page = world.page(database=database)
     assert "No results are stored" in page and f"grant_reader('<bdi>{READER}</bdi>')" in page and "Kyverno" in page
@@ -400,7 +400,7 @@ HOSTILE = ["<script>window.pwned = 1</script>", "\"><img src=x onerror=window.pw
 
 
 def test_hostile(world, show):
-    """Whatever documents say is text on the page, and visible as what it is"""
+    """Texts of documents are texts on the page, never elements; control characters are not on the page"""
     database = world.another("hostile")
     uid = list(fleet.CLUSTERS)[0]
     world.database.psql(f"SELECT kube_reports.register_cluster('{uid}', {sql_text(HOSTILE[0])}); SELECT "
@@ -419,7 +419,7 @@ def test_hostile(world, show):
         world.database.psql(f"SELECT kube_reports.create_report('{uid}', {sql_text(document)}) IS NULL",
                             database=database)
     world.database.derive(database)
-    # A namespace that no API would take.
+    # A namespace that the API would not accept.
     for table in ("rollup", "rollup_policy", "rollup_delta"):
         world.database.psql(f"UPDATE kube_reports_internal.{table} SET namespace = '<script>pwned</script>'",
                             database=database)
@@ -444,7 +444,7 @@ def test_hostile(world, show):
 
 
 def test_policy_of_the_page(world, show):
-    """Its Content-Security-Policy lets the style in by its hash, and no script, picture or other style"""
+    """The Content-Security-Policy allows the style of the page by its hash, and no script, picture or other style"""
     browser = show(world.page())
     assert browser.run("return getComputedStyle(document.querySelector('section')).borderRadius") == "14px"
     browser.run("""
@@ -457,7 +457,7 @@ def test_policy_of_the_page(world, show):
 
 
 def test_scores_of_any_size(world, show):
-    """Not only CVSS rates vulnerabilities"""
+    """Scores of vulnerabilities may be larger than those of CVSS"""
     database, uid = world.another("scores"), list(fleet.CLUSTERS)[0]
     scores = {"CVE-1": "100", "CVE-2": "9", "CVE-3": "0.04", "CVE-4": "999999999"}
     document = {
@@ -474,7 +474,7 @@ def test_scores_of_any_size(world, show):
 
 
 def test_size_is_bounded(world):
-    """However many policies, namespaces, clusters and vulnerabilities there are, the first of each are shown"""
+    """The page shows the first ten policies, namespaces, clusters and vulnerabilities, and the number of others"""
     database = world.another("many")
     world.database.psql("""
         SELECT count(kube_reports.register_cluster(md5(n::text)::uuid, 'cluster-' || n)) FROM generate_series(1, 14) n;

@@ -1,6 +1,6 @@
 """
-What a DBA without patience does to a database: it is harmless, or refused with a hint, or named by verify() and mended
-as docs/operations.md says.
+Statements of an impatient DBA: each is harmless, or refused with a hint, or verify() names the damage and
+docs/operations.md has the repair.
 """
 
 import re
@@ -14,7 +14,7 @@ from runbook import block
 SCHEMAS = "('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)"
 MONTH = "'report_change_' || to_char(now() AT TIME ZONE 'UTC', 'YYYY_MM')"
 INSERTS = re.findall("`(INSERT [^`]+)`", (TOP / "docs" / "operations.md").read_text(encoding="utf-8"))
-# What decides how a text is read, how a value is shown, how a plan is made, and how long anything may take.
+# Settings that change how texts are read, values are shown and plans are made, and how long statements may take.
 SETTINGS = {
     "search_path": "nowhere", "default_transaction_isolation": "serializable", "default_transaction_deferrable": "on",
     "row_security": "off", "jit": "on", "jit_above_cost": "0", "timezone": "Asia/Kathmandu", "datestyle": "German, DMY",
@@ -27,7 +27,7 @@ SETTINGS = {
     "client_min_messages": "error", "exit_on_error": "on", "check_function_bodies": "off",
     "synchronous_commit": "off", "idle_in_transaction_session_timeout": "1s", "idle_session_timeout": "1s",
     "statement_timeout": "1s", "lock_timeout": "1ms"}
-# Of readers: what is shown to people, by programs and by files.
+# Queries of readers: of a page, of programs, and of files.
 ANSWERS = ("SELECT kube_reports.dashboard_html() ~ 'ns</bdi>'",
            "SELECT json_agg((s.day, s.pass, s.fail, s.score)) "
            "FROM kube_reports.compliance_score('-infinity', 'infinity') s",
@@ -39,7 +39,7 @@ ANSWERS = ("SELECT kube_reports.dashboard_html() ~ 'ns</bdi>'",
 
 
 class Store:
-    """A stack with reports, and whether all is well with it."""
+    """A stack with reports; well() checks that it works."""
 
     def __init__(self, stack):
         self.stack, self.database, self.cluster = stack, stack.database, stack.cluster
@@ -50,7 +50,7 @@ class Store:
             self.write()
 
     def write(self):
-        """A new report of three results, one of them with a text that has to be escaped."""
+        """Creates a report of three results, one of them with a text that has to be escaped; returns the answer."""
         self.number += 1
         document = report(f"r{self.number}", "ns", results=[
             {"policy": f"p{number}", "rule": "r", "result": "fail", "properties": {"score": f"{number}.5"},
@@ -65,7 +65,7 @@ class Store:
         return self.psql("SELECT DISTINCT what FROM kube_reports.verify() ORDER BY 1").split()
 
     def well(self):
-        """The API writes and lists what it has written, views follow, and everything fits together"""
+        """Checks that the API writes and lists, that views follow, and that verify() finds nothing"""
         until(lambda: self.write().code == 201, 30, "a write")
         # Writes and reads have connections of their own.
         listed = until(lambda: self.api.get(path_of(POLR, "ns")).json.get("items"), 30, "a list")
@@ -80,7 +80,7 @@ class Store:
                   "WHERE datname = 'kube_reports'", "postgres", database="postgres")
 
     def each(self, statement, tables):
-        """One transaction for each table; what psql says of those that fail."""
+        """Runs a statement for each table, in transactions of their own; returns the errors that psql prints."""
         done = self.psql("\\set ON_ERROR_STOP off\n" + "\n".join(statement.format(table) for table in tables),
                          check=False)
         return done.err
@@ -94,8 +94,8 @@ def store(module_stack):
 
 
 def test_rewrites(store):
-    """REINDEX, CLUSTER, VACUUM FULL, another tablespace, the end of every session"""
-    # It locks catalogs, too, in no order: a session of a proxy may be in the way (40P01).
+    """REINDEX, CLUSTER, VACUUM FULL, another tablespace and the end of every session are harmless"""
+    # REINDEX locks catalogs as well, in no fixed order: a deadlock with a session of a proxy is possible (40P01).
     until(lambda: store.psql("REINDEX DATABASE kube_reports", "postgres", check=False).code == 0, 60, "REINDEX")
     keys = store.psql(f"""SELECT format('CLUSTER %s USING %I;', i.indrelid::regclass, c.relname)
         FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_class t ON t.oid = i.indrelid
@@ -112,8 +112,8 @@ def test_rewrites(store):
 
 def test_tablespaces(store):
     """
-    A month of history goes where report_change was moved to, or to default_tablespace; where the owner may not, it goes
-    to the tablespace of the database, because writers cannot do without it. The same for indexes of a restore
+    A new month of history is in the tablespace of report_change, or in default_tablespace. Without the right to that
+    tablespace it is in the tablespace of the database, because writers need it. The same holds for new indexes
     """
     store.psql("SET allow_in_place_tablespaces = on; CREATE TABLESPACE fast LOCATION ''", "postgres")
     place = ("SELECT DISTINCT coalesce(s.spcname, 'usual') FROM pg_class c LEFT JOIN pg_tablespace s "
@@ -123,7 +123,7 @@ def test_tablespaces(store):
         store.psql("ALTER DATABASE kube_reports SET default_tablespace = fast;"
                    "ALTER DATABASE kube_reports SET temp_tablespaces = fast", "postgres")
         assert "permission denied for tablespace" in store.psql("CREATE TABLE public.own ()", check=False).err
-        # As in the first second of a month that has no partition yet.
+        # As at the beginning of a month without a partition.
         partition = store.psql(f"SELECT {MONTH}")
         store.psql(f"DROP TABLE kube_reports_internal.{partition}")
         store.end_sessions()
@@ -185,13 +185,13 @@ def test_settings_of_the_database(store):
     "'policyreports.wgpolicyk8s.io', true)", "kube_reports_internal.lock_store()",
     "kube_reports.delete_report(uid, 'policyreports.wgpolicyk8s.io', 'ns', 'r1')"])
 def test_upkeep_in_old_snapshots(store, call):
-    """What a lock protects is refused where the snapshot may be older than the lock: garbage may be in use again"""
+    """Calls that take a lock are refused when the snapshot may be older: unused rows may be in use again"""
     for level in ("REPEATABLE READ", "SERIALIZABLE"):
         refused = store.psql(f"BEGIN ISOLATION LEVEL {level}; SELECT {call} FROM kube_reports.cluster", check=False).err
         assert "READ COMMITTED transactions" in refused and "HINT" in refused, refused
 
 
-# A function of the proxy's gets a column at the end of its answer, as an update may give it one.
+# Adds a column at the end of the result of a function that proxies call, as an update may do.
 WIDER = """
     DO $$
     DECLARE
@@ -209,7 +209,7 @@ WIDER = """
 
 
 def test_messages_in_another_language(own_stack, monkeypatch):
-    """Messages are German: a proxy whose statements are outdated by an update connects anew all the same"""
+    """With German messages, too, a proxy connects again when an update has outdated its statements"""
     # C.UTF-8 is in every Debian; LANGUAGE chooses the translation.
     monkeypatch.setenv("LANGUAGE", "de")
     store = Store(own_stack.begin("lc_messages = 'C.UTF-8'"))
@@ -217,7 +217,7 @@ def test_messages_in_another_language(own_stack, monkeypatch):
     path = path_of(POLR, "ns") + "/r1"
     assert store.api.get(path).code == 200
     store.psql(WIDER.format(function="api_get" if VARIANT == "c" else "api_read_object"), "postgres")
-    # Each connection notices once; its client is told to try again.
+    # Each connection fails once; its client gets 503.
     codes = []
     until(lambda: codes.append(store.api.get(path).code) or codes[-1] == 200, 20, "an answer of the function as it is")
     assert set(codes) <= {200, 503}
@@ -225,7 +225,7 @@ def test_messages_in_another_language(own_stack, monkeypatch):
 
 
 def test_patterns_do_not_depend_on_settings(store):
-    """With standard_conforming_strings off a backslash in a literal is another one: no function has it so"""
+    """No function depends on standard_conforming_strings: literals with a backslash are E'' literals"""
     literals = r"""SELECT p.oid::regprocedure FROM pg_proc p WHERE p.pronamespace IN (%s) AND p.prosqlbody IS NULL
         AND p.proname <> 'builtin_types' AND NOT 'standard_conforming_strings=on' = ANY (coalesce(p.proconfig, '{}'))
         AND regexp_replace(regexp_replace(p.prosrc, '--[^\n]*', '', 'g'),
@@ -244,7 +244,7 @@ def test_unlogged(store):
 
 
 def test_parts_are_dropped(store):
-    """verify() names indexes and triggers that are gone, and the statements that it shows make them again"""
+    """verify() names dropped indexes and triggers, and gives the statements that make them again"""
     gone = "{result_score,change_key}"
     store.psql("DROP INDEX kube_reports_internal.result_score, kube_reports_internal.change_key;"
                " DROP TRIGGER dml_ends ON kube_reports.object")
@@ -256,27 +256,27 @@ def test_parts_are_dropped(store):
 
 
 def test_reindexed(store):
-    """REINDEX CONCURRENTLY of all indexes, which swaps each with a new one, while the API writes"""
+    """REINDEX CONCURRENTLY of all indexes, which replaces each with a new one, is harmless"""
     store.psql("REINDEX (VERBOSE) SCHEMA CONCURRENTLY kube_reports_internal; REINDEX SCHEMA CONCURRENTLY kube_reports")
     store.well()
 
 
 def test_sequences(store):
-    """verify() names every sequence that was set back or would be by a crash, and new_incarnation() mends them"""
+    """verify() names sequences that were set back, which new_incarnation() repairs, and those a crash would set back"""
     ids = [name for name in store.psql(
         f"SELECT relname FROM pg_class WHERE relkind = 'S' AND relnamespace IN {SCHEMAS}").split()
-        # Of rows that are soon removed, and not unique.
+        # version_seq is in other tests; the others give ids of rows that are soon removed, and not unique.
         if name not in ("version_seq", "arriving_row_seq", "rollup_delta_id_seq", "aggregation_queue_id_seq")]
     assert len(ids) > 5
     store.psql("INSERT INTO kube_reports_internal.import_waiting (lane, at, namespace, name, actor, reason) "
                "SELECT min(l.id), now(), 'ns', 'none', 'none', 'none' FROM kube_reports_internal.lane l")
-    # A type of one's own.
+    # A type that is not built in.
     store.psql("""SELECT kube_reports.register_crd('{"apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition", "metadata": {"name": "things.example.com"}, "spec": {
         "group": "example.com", "scope": "Namespaced", "names": {"plural": "things", "kind": "Thing"},
         "versions": [{"name": "v1", "served": true, "storage": true, "schema": {
         "openAPIV3Schema": {"type": "object"}}}]}}')""")
-    # Counts are folded once a minute; before the first time, nothing has an id of rollup_id_seq.
+    # Counts are folded once a minute; before the first time, no row has an id of rollup_id_seq.
     until(lambda: store.psql("SELECT count(*) > 0 FROM kube_reports_internal.rollup") == "t", 120, "folded counts")
     assert store.verify() == []
     store.psql(f"SELECT setval(format('kube_reports_internal.%I', s)::regclass, 1, false) FROM unnest(ARRAY{ids}) s")
@@ -301,17 +301,17 @@ def test_partitions_of_the_dba(store):
     store.psql("SELECT kube_reports.maintain() FROM generate_series(1, 20)")
     store.psql("SELECT kube_reports_internal.collect_garbage() FROM generate_series(1, 20)")
     assert store.write().code == 201
-    # They have no replica identity.
+    # verify() names them because they have no replica identity.
     assert store.verify() == ["archived", "report_change_default"]
     overlapping = store.psql("SELECT kube_reports.make_history('2003-02-01')", check=False)
     assert 'would overlap partition "archived"' in overlapping.err
-    # Nothing that is missing is dropped by this.
+    # Both are empty: no row of history is lost.
     store.psql("DROP TABLE kube_reports_internal.report_change_default, kube_reports_internal.archived")
     store.well()
 
 
 def test_forced_row_security(store):
-    """The API does not answer that nothing is stored: it refuses, and says what to do"""
+    """Under forced row-level security the API refuses requests, and names the remedy, and shows no empty store"""
     store.psql("ALTER TABLE kube_reports.object ENABLE ROW LEVEL SECURITY")
     store.well()
     store.psql("ALTER TABLE kube_reports.object FORCE ROW LEVEL SECURITY")
@@ -332,7 +332,7 @@ def test_forced_row_security(store):
 
 
 def test_event_triggers(store):
-    """A DBA's triggers of DDL see the few statements of upkeep, and a trigger that refuses them is named"""
+    """When an event trigger refuses DDL, make_history() fails with its message, and the API goes on"""
     store.psql("CREATE FUNCTION public.refuse_ddl() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN"
                " RAISE EXCEPTION 'no DDL today' USING ERRCODE = '42501'; END $$;"
                " CREATE EVENT TRIGGER refuse_ddl ON ddl_command_start EXECUTE FUNCTION public.refuse_ddl()", "postgres")
@@ -347,7 +347,7 @@ def test_event_triggers(store):
 
 
 def test_truncate(store):
-    """Refused where clients or counts would not learn of it"""
+    """TRUNCATE is refused for tables whose clients or counts would miss the change"""
     for table in ("kube_reports.object", "kube_reports.cluster", "kube_reports.resource_type",
                   "kube_reports_internal.lane", "kube_reports_internal.change"):
         refused = store.psql(f"TRUNCATE {table} CASCADE", check=False)
@@ -358,8 +358,8 @@ def test_truncate(store):
 @pytest.mark.parametrize("table", ["store", "caller_secret", "rollup_mark", "garbage_sweep"])
 @pytest.mark.parametrize("remedy", ["CALL kube_reports.rebuild()", "SELECT kube_reports.after_restore()"])
 def test_rows_of_the_store(store, table, remedy):
-    """Without a row that every store has, verify() says so, and either call of the runbook makes it again"""
-    # In a transaction of its own: the next connection of a proxy finishes a restore.
+    """verify() names a table whose only row is missing; either call of the runbook makes the row again"""
+    # Verify in the same transaction: the next connection of a proxy would finish a restore.
     deleted = f"BEGIN; DELETE FROM kube_reports_internal.{table};"
     assert table in store.psql(f"{deleted} SELECT DISTINCT what FROM kube_reports.verify()").split()
     if table == "caller_secret" and VARIANT == "c":
@@ -381,7 +381,7 @@ def test_rows_of_the_store(store, table, remedy):
     ("resource_version", "SELECT kube_reports.after_restore()"), ("origin", None), ("criterion", None),
     ("result", None), ("rollup", None), ("rollup_policy", None), ("score_daily", None)])
 def test_rows_are_deleted(store, table, remedy):
-    """What is derived comes again by rebuild(), built-in types by after_restore()"""
+    """rebuild() makes derived rows again, after_restore() makes built-in types again"""
     if VARIANT != "c" and remedy is None:
         pytest.skip("results are made again by a proxy: test_upkeep_sql_variant.py")
     # Counts that are not folded yet are in none of the tables.
@@ -394,7 +394,7 @@ def test_rows_are_deleted(store, table, remedy):
 
 
 def test_settings_and_grants_are_deleted(store):
-    """The defaults hold; rights are granted again"""
+    """Without settings the defaults hold; readers can be granted their rights again"""
     store.psql("DELETE FROM kube_reports_internal.setting; DELETE FROM kube_reports_internal.reader_grant; "
                "DELETE FROM kube_reports_internal.actor; DELETE FROM kube_reports_internal.log_size")
     assert store.psql("SELECT count(*) FROM kube_reports.typed_result", "kube_reports_reader") == "0"
@@ -404,7 +404,7 @@ def test_settings_and_grants_are_deleted(store):
 
 
 def test_history_is_detached_and_dropped(store):
-    """Writers get another table for the month at once; what was detached stays where it is"""
+    """Writers get another partition for the month at once; the detached table stays, with another name"""
     partition = store.psql(f"SELECT {MONTH}")
     events = store.psql("SELECT count(*) FROM kube_reports.result_event")
     oid = store.psql(f"SELECT 'kube_reports_internal.{partition}'::regclass::oid")
@@ -422,7 +422,7 @@ def test_history_is_detached_and_dropped(store):
 
 
 def test_a_dump_is_loaded_over_the_store(store, tmp_path):
-    """What it doubles and what it sets back is named by verify(), and mended as the page says"""
+    """verify() names duplicate history and sequences that were set back; the calls of the page repair both"""
     dump = tmp_path / "dump"
     events = "SELECT count(*) FROM kube_reports.result_event"
     before = store.psql(events)
@@ -441,7 +441,7 @@ def test_a_dump_is_loaded_over_the_store(store, tmp_path):
 
 
 def test_detached_history_is_copied_back(store):
-    """The rows of the month, by the statement of the page"""
+    """The statement of the page copies the rows of the month back"""
     partition = store.psql(f"SELECT {MONTH}")
     events = "SELECT count(*) FROM kube_reports.result_event"
     before = store.psql(events)
@@ -457,7 +457,7 @@ def test_detached_history_is_copied_back(store):
 
 
 def test_writes_without_triggers(store):
-    """verify() finds them, rebuild() and new_incarnation() make clients and results follow"""
+    """verify() finds such writes; after rebuild() and new_incarnation() results and clients follow"""
     gone = f"r{store.number}"
     with store.api.watch(path_of(POLR, "ns"), resourceVersion=str(
             store.api.get(path_of(POLR, "ns")).json["metadata"]["resourceVersion"])) as watch:
@@ -485,20 +485,20 @@ def test_writes_without_triggers(store):
     ("ALTER SCHEMA kube_reports_internal RENAME TO other", "ALTER SCHEMA other RENAME TO kube_reports_internal", 503,
      "does not have the extension")])
 def test_renames(own_stack, there, back, code, told):
-    """Requests fail, the log says once why without --v, and all is well when the name is back"""
+    """Requests fail, the log has the reason once at its default verbosity, and the old name makes all well"""
     store = Store(own_stack.begin())
     store.psql(there, "postgres")
     until(lambda: store.write().code == code, 30, "the failure")
     store.write()
     lines = until(lambda: store.proxy.log_entries(told, "error"), 30, "a line of the log")
-    # Of each process at most one.
+    # At most one line of each process.
     assert len(lines) <= 3
     store.psql(back, "postgres")
     store.well()
 
 
 def test_rights(store):
-    """The owner can take its own rights, and gives them back; roles that lost theirs are granted anew"""
+    """The owner can revoke its own rights and grant them again; other roles that lost rights get new grants"""
     both = "IN SCHEMA kube_reports, kube_reports_internal"
     store.psql(f"REVOKE ALL ON ALL TABLES {both} FROM kube_reports_owner")
     assert store.write().code == 503
@@ -515,7 +515,7 @@ def test_rights(store):
 
 
 def errors(proxy, told):
-    """The lines of a proxy's log, at its default verbosity, that have a text"""
+    """Returns the messages of errors with a text in a proxy's log"""
     return [entry["message"] for entry in proxy.log_entries(told, "error")]
 
 
@@ -533,23 +533,23 @@ def errors(proxy, told):
      "SET SESSION AUTHORIZATION kube_reports_owner; SELECT kube_reports.after_restore()",
      "table kube_reports_internal.caller_secret is empty. The owner calls kube_reports.after_restore()")])
 def test_not_ready(store, there, back, why):
-    """A proxy that cannot serve with the connections that are open says so: by readyz, and why in its log"""
+    """When a proxy cannot serve with its open connections, /readyz fails, and the log has the reason"""
     proxy = store.stack.proxy(flags=["--workers=2"])
     api, why = proxy.api(), why.format(cluster=store.cluster)
     store.psql(there, "postgres")
-    # That a table cannot be read is seen by reads only.
+    # Only reads notice that a table cannot be read.
     until(lambda: api.get(path_of(POLR, "ns")).code >= 500 and api.get("/readyz").code == 500, 30, "readyz to fail")
     until(lambda: why in api.get("/readyz/database").body.decode(), 30, "the reason at readyz")
     until(lambda: errors(proxy, why), 30, "the reason in the log")
     store.psql(back.format(cluster=store.cluster), "postgres")
-    # No request is necessary.
+    # The proxy notices the repair without a request.
     until(lambda: [api.get("/readyz").code for _ in range(4)] == [200] * 4, 60, "readyz")
     proxy.stop()
     store.well()
 
 
 def test_the_row_of_store_is_deleted(store):
-    """The proxy mends it, over the connections that are open"""
+    """The proxy makes the row of store again, over its open connections"""
     store.psql("ALTER ROLE kube_reports_proxy CONNECTION LIMIT 0", "postgres")
     store.psql("DELETE FROM kube_reports_internal.store")
     until(lambda: store.psql("SELECT count(*) FROM kube_reports_internal.store") == "1", 60, "the row")
@@ -560,7 +560,7 @@ def test_the_row_of_store_is_deleted(store):
 
 
 def test_members_are_kept(store):
-    """Objects of the extension are not dropped, and an update to the same version does nothing"""
+    """Objects of the extension cannot be dropped, and an update to the same version does nothing"""
     if store.psql("SELECT count(*) FROM pg_extension WHERE extname = 'kube_reports'") == "0":
         pytest.skip("the plain script makes no extension")
     for what in ("TABLE kube_reports_internal.actor", "FUNCTION kube_reports_internal.this_caller()",
@@ -577,7 +577,7 @@ def test_members_are_kept(store):
 @pytest.mark.parametrize("locale", ["LOCALE 'C'", "LOCALE 'C.UTF-8' LOCALE_PROVIDER icu ICU_LOCALE 'tr-TR'",
                                     "LOCALE 'C.UTF-8' LOCALE_PROVIDER icu ICU_LOCALE 'und-u-ks-level1'"])
 def test_locales(store, locale):
-    """Names and texts are compared byte by byte, and words without their case, in every locale"""
+    """In every locale names are ordered byte by byte, and searches for texts ignore case"""
     store.psql(f"CREATE DATABASE elsewhere TEMPLATE template0 OWNER kube_reports_owner ENCODING 'UTF8' {locale}",
                "postgres", database="postgres")
     try:
@@ -603,7 +603,7 @@ def test_locales(store, locale):
 
 @pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII", "EUC_JP"])
 def test_encodings(store, encoding):
-    """Another encoding than UTF8 is refused, with what to do"""
+    """Another encoding than UTF8 is refused, and the message says how to make the database"""
     store.psql("CREATE DATABASE elsewhere TEMPLATE template0 OWNER kube_reports_owner "
                f"ENCODING '{encoding}' LOCALE 'C'", "postgres", database="postgres")
     try:
