@@ -1,6 +1,5 @@
 """
-Clients by the thousand that do a server no good, and workers that run out of memory or files, or die: others are served
-meanwhile.
+Thousands of harmful clients, and workers that run out of memory or files, or die: other clients are served meanwhile.
 """
 
 import json
@@ -22,7 +21,7 @@ MEBIBYTE = 1024 * 1024
 
 
 class Crowd:
-    """Clients of crowd.py at a proxy."""
+    """Many clients of one kind (crowd.py) at a proxy."""
 
     def __init__(self, proxy, kind, count, path, user=None):
         command = [sys.executable, str(CROWD), str(proxy.port), f"{proxy.pki}/ca.crt", kind, str(count), path,
@@ -30,11 +29,11 @@ class Crowd:
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def attached(self):
-        """Waits until all have come as far as they get."""
+        """Waits until all clients have come as far as the proxy lets them."""
         assert self.process.stdout.readline() == "attached\n"
 
     def leave(self):
-        """What became of them."""
+        """Ends the clients; returns how their requests ended."""
         out, _ = self.process.communicate("", timeout=60)
         return json.loads(out)
 
@@ -69,8 +68,8 @@ class Bystanders:
 
     def slowest(self, count):
         """
-        How long the slowest but one in a hundred of so many gets takes, over connections of their own; some create
-        meanwhile.
+        Sends so many gets, each over a new connection, and some creates between them; returns the time within which 99
+        of 100 gets were answered.
         """
         times = []
         for number in range(count):
@@ -84,7 +83,7 @@ class Bystanders:
         return sorted(times)[count * 99 // 100 - 1]
 
     def check(self):
-        """Nothing that was acknowledged is lost, every watch has seen it, no worker died."""
+        """Checks that no acknowledged report is lost, that every watch has seen all, and that no worker died."""
         assert sorted(item["metadata"]["name"]
                       for item in self.api.get(self.path).json["items"]) == sorted(self.created)
         for watch in self.watches:
@@ -97,7 +96,7 @@ class Bystanders:
 
 
 def leave_memory(proxy, spare):
-    """Workers may have so many bytes more of memory than they have now."""
+    """Limits the memory of each worker to its present size plus so many bytes."""
     for pid in proxy.processes()[1:]:
         with open(f"/proc/{pid}/status", encoding="ascii") as lines:
             size = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmSize:"))
@@ -106,7 +105,7 @@ def leave_memory(proxy, spare):
 
 def check_served(bystanders, quiet, meanwhile):
     """
-    A get within a second, or, where other work keeps this machine busy, not much slower than it is without the crowd.
+    Checks that a get takes less than a second, or less than three times as long as without the crowd.
     """
     assert meanwhile < max(1, 3 * quiet), (quiet, meanwhile)
     bystanders.check()
@@ -115,8 +114,8 @@ def check_served(bystanders, quiet, meanwhile):
 @pytest.mark.parametrize("kind", ["body", "tell", "drip", "head", "idle"])
 def test_a_thousand_strangers(stack, ns, crowds, kind):
     """
-    TR-04, TR-07: a thousand clients without a certificate get as far as they may with 256 MB to spare, and others are
-    served
+    TR-04, TR-07: a thousand clients without a certificate take all that they can, workers have 256 MB to spare, and
+    other clients are served
     """
     proxy = stack.proxy()
     bystanders = Bystanders(proxy, ns)
@@ -127,7 +126,7 @@ def test_a_thousand_strangers(stack, ns, crowds, kind):
     check_served(bystanders, quiet, bystanders.slowest(200))
     outcome = crowd.leave()
     if kind in ("body", "tell", "drip"):
-        # What finds no room is told so; what is slow has made room for others.
+        # Requests without room are refused; slow clients are ended, which makes room for others.
         assert outcome["codes"].get("429", 0) + outcome["ended"] > 500, outcome
         assert proxy.metric("kube_reports_refused_bodies_total") + proxy.metric(
             "kube_reports_ended_connections_total") > 500
@@ -138,13 +137,13 @@ def test_a_thousand_strangers(stack, ns, crowds, kind):
 @pytest.mark.parametrize("what", ["", "?watch=1&resourceVersion=0", "export"])
 def test_clients_that_never_read(stack, ns, crowds, what):
     """
-    TR-07: a thousand known clients take nothing of large answers: what is held for them is bounded, others are served
+    TR-07: a thousand known clients do not read large answers: the memory held for them is bounded, others are served
     """
     proxy = stack.proxy(flags=["--max-buffered-answer-bytes=67108864", "--authorization-mode=AlwaysAllow"])
     api = proxy.api()
     for number in range(6):
         api.create(POLR, report(f"large{number}", results=[result(message="x" * 1400000)]), ns + "-large")
-    # Their results follow; that is not what is tried here.
+    # Wait for the results of these reports, because the test is not about that work.
     until(lambda: stack.database.psql("SELECT count(*) FROM kube_reports_internal.result_pending") == "0", 60,
           "the results")
     bystanders = Bystanders(proxy, ns)
@@ -156,7 +155,7 @@ def test_clients_that_never_read(stack, ns, crowds, what):
     check_served(bystanders, quiet, bystanders.slowest(200))
     until(lambda: proxy.metric("kube_reports_cut_answers_total") > 0, 60, "the first to be cut")
     until(lambda: proxy.metric("kube_reports_refused_answers_total") > 0, 60, "the first to be refused")
-    # A user with such clients has room again once they have been cut.
+    # When these clients have been cut, their user has room again.
     lists = proxy.api("nobody")
     until(lambda: lists.get(path_of(POLR, ns + "-large"), seconds=60).code == 200, 60, "a list of the same user")
     assert proxy.metric("kube_reports_worker_restarts_total") == 0
@@ -167,7 +166,7 @@ def test_clients_that_never_read(stack, ns, crowds, what):
 
 def test_watches_that_never_read(stack, ns):
     """
-    TR-07: twenty known clients take nothing of large events: what is held for them is bounded, and other watches go on
+    TR-07: twenty known clients do not read large events: the memory held for them is bounded, other watches go on
     """
     proxy = stack.proxy(flags=["--workers=1", "--max-buffered-answer-bytes=4194304",
                                "--authorization-mode=AlwaysAllow"])
@@ -189,7 +188,7 @@ def test_watches_that_never_read(stack, ns):
         assert api.patch(f"{path}/large", {"metadata": {"labels": {"n": str(number)}}}).code == 200
         watch.expect(("MODIFIED", "large"))
         held.append(proxy.metric("kube_reports_buffered_answer_bytes"))
-    # They are cut, or end because their events are gone.
+    # Such a watch is cut, or ends because the feed keeps its next events no more.
     until(lambda: proxy.metric("kube_reports_cut_answers_total")
           + proxy.metric("kube_reports_watch_overflows_total") > 0, 30, "the end of one")
     assert 0 < max(held) < 6 * MEBIBYTE, held
@@ -202,7 +201,8 @@ def test_watches_that_never_read(stack, ns):
 
 def test_known_clients_have_room(stack, ns, crowds):
     """
-    TR-04: while strangers fill their share, a stranger with a body is told to come again, and a known client is not
+    TR-04: while strangers fill their share, the body of another stranger is refused with 429, that of a known client
+    not
     """
     proxy = stack.proxy(flags=["--workers=1", "--max-buffered-body-bytes=12582912"])
     path = path_of(POLR, ns)
@@ -216,12 +216,12 @@ def test_known_clients_have_room(stack, ns, crowds):
         connection.endheaders(b"{")
     answer = strangers[1].getresponse()
     if time.monotonic() - begun < 1:
-        # Nobody of them was slow.
+        # None of the strangers was slow yet.
         document = json.loads(answer.read())
         assert (answer.status, document["reason"], answer.headers["Retry-After"]) == (429, "TooManyRequests", "1")
         assert document["details"]["retryAfterSeconds"] == 1 and answer.headers["Connection"] == "close"
     assert proxy.api().post(path, large).code == 201
-    # Once the first has been slow for a second it makes room.
+    # A stranger that has been slow for a second is ended, which makes room.
     time_to_come = until(lambda: proxy.api(None).post(path, large).code == 403 and time.monotonic(), 20,
                          "room for a stranger")
     assert time_to_come - begun >= 1
@@ -238,8 +238,8 @@ def test_known_clients_have_room(stack, ns, crowds):
 
 def test_files_run_out(stack, ns, crowds):
     """
-    TR-07: a worker that may open few files serves fewer clients, tells those beyond, and strangers make room for each
-    other
+    TR-07: a worker that may open few files serves fewer clients and refuses the others; of strangers, old ones make
+    room for new ones
     """
     proxy = stack.proxy(flags=["--workers=1"], under=["prlimit", "--nofile=160:160"])
     assert "a worker serves 80 connections instead of 8192, because it may open 160 files" in proxy.log_path.read_text()
@@ -250,7 +250,7 @@ def test_files_run_out(stack, ns, crowds):
     check_served(bystanders, quiet, bystanders.slowest(200))
     assert crowd.leave()["ended"] >= 480
     assert "cannot accept connections" not in proxy.log_path.read_text()
-    # Of known clients, three quarters of 80 at most.
+    # Known clients may have three quarters of 80 connections: these 40 and the 20 watches.
     known = [proxy.api(keep=True) for _ in range(45)]
     codes = [client.get("/version") for client in known]
     refused = [answer for answer in codes if answer.code != 200]
@@ -269,11 +269,11 @@ def test_files_run_out(stack, ns, crowds):
 
 
 def test_a_worker_that_dies_again_and_again(stack):
-    """TR-07: while a worker waits to be started once more, the other one takes what comes to its sockets"""
+    """TR-07: while a killed worker waits for its restart, the other worker accepts connections to its sockets"""
     proxy = stack.proxy()
     survivor, victim = proxy.workers()
     deaths = 0
-    # The eighth death in a row is followed by five seconds without it.
+    # After the eighth death in a row, the parent waits five seconds before it starts the worker.
     while deaths < 8:
         os.kill(victim, signal.SIGKILL)
         deaths += 1
@@ -293,13 +293,13 @@ def test_a_worker_that_dies_again_and_again(stack):
         times["plain"].append(time.monotonic() - begun)
     for port, taken in times.items():
         assert len(taken) >= 10 and max(taken) < 2, (port, taken)
-    # Once it is back, each serves its own.
+    # When the worker is back, each worker accepts connections to its own sockets.
     proxy.wait_ready()
     newcomer = next(pid for pid in proxy.workers() if pid != survivor)
     seen = set()
 
     def both_serve():
-        """The kernel shows whose a connection is by the file that the process has open."""
+        """Notes which worker accepts a connection, by its open files.  True if both have accepted one."""
         before = {pid: len(os.listdir(f"/proc/{pid}/fd")) for pid in (survivor, newcomer)}
         with socket.create_connection(("127.0.0.1", proxy.metrics_port), 20) as sock:
             sock.sendall(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")

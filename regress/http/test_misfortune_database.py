@@ -1,6 +1,6 @@
 """
-A database in trouble: locked, full, read-only, out of connections, slow, its name not to be resolved; others are
-served, nothing acknowledged is lost.
+A database in trouble: locked, full, read-only, without free connections, slow, with a name that cannot be resolved.
+Other requests are served, and no acknowledged write is lost.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from conftest import STACK, reads_of_c, stack_command
 
 
 def unavailable(answer):
-    """A 503 that says when to come again."""
+    """Checks that the answer is a 503 that says when to try again; returns the Status."""
     status = failure(answer, 503, "ServiceUnavailable")
     assert int(answer.headers["Retry-After"]) > 0 and status["details"]["retryAfterSeconds"] > 0
     return status
@@ -34,7 +34,7 @@ def backends(stack):
 
 
 class Relay:
-    """From a TCP port to the socket of a server, or to its TCP port, with a delay for everything that passes."""
+    """Forwards connections from a TCP port to the socket or the TCP port of a server, and delays all data."""
 
     def __init__(self, directory, address=None):
         self.family, self.address = (socket.AF_INET, address) if address else (socket.AF_UNIX,
@@ -82,8 +82,8 @@ def relay(own_stack):
 
 def test_a_lock(own_stack, ns):
     """
-    Somebody locks the reports: reads are told so within seconds, so is readyz; livez and watches do not notice;
-    everything resumes
+    A session locks the reports: reads and readyz fail within seconds and say why; livez and watches go on; everything
+    works again after the lock
     """
     own_stack.begin()
     proxy = own_stack.proxy(flags=["--workers=1"])
@@ -99,7 +99,7 @@ def test_a_lock(own_stack, ns):
     until(lambda: api.get("/readyz").code == 500, 30, "readyz to fail")
     assert "waited too long for a lock" in api.get("/readyz/database").body.decode()
     assert api.get("/livez").code == 200
-    # Nobody has to ask for it to show that the lock is gone.
+    # readyz succeeds again before a client reads.
     locker.rollback()
     until(lambda: api.get("/readyz").code == 200, 30, "readyz")
     assert api.get(path + "/r0").json == stored
@@ -111,12 +111,12 @@ def test_a_lock(own_stack, ns):
 
 @reads_of_c
 def test_a_client_that_goes(own_stack, ns):
-    """A query that nobody waits for is stopped, and its connection is used again"""
+    """A query whose client has left is stopped, and its connection is used again"""
     own_stack.begin()
     proxy = own_stack.proxy(flags=["--workers=1"])
     api, path = proxy.api(), path_of(POLR, ns)
     api.create(POLR, report("r"), ns)
-    # Long work, as far as the database knows.
+    # A function that takes long.
     own_stack.database.psql("""
         ALTER FUNCTION kube_reports_internal.api_list(uuid, text, text, kube_reports_internal.caller)
             RENAME TO api_list_at_once;
@@ -141,7 +141,7 @@ def test_a_client_that_goes(own_stack, ns):
     client.close()
     until(lambda: not sleeping(), 20, "its end")
     assert proxy.metric("kube_reports_database_interrupts_total") == 1
-    # The connection is there, and takes lists.
+    # The connection is still open, and takes lists.
     assert backends(own_stack).issuperset(victim)
     clients = [api.connect(60) for _ in range(2)]
     for client in clients:
@@ -159,16 +159,16 @@ def processes_below(pid):
 
 
 def limit_files(database, size):
-    """No process of a server writes files beyond that size, in bytes or unlimited."""
+    """Limits the size of files that the processes of a server write: a number of bytes, or unlimited."""
     server = int(pathlib.Path(f"{database.directory}/data/postmaster.pid").read_text(encoding="ascii").splitlines()[0])
-    # The postmaster first: sessions that begin now have the limit.
+    # The postmaster comes first: new sessions inherit its limit.
     for pid in processes_below(server):
-        # It may be gone by now; only its own user may do it.
+        # The process may have ended; only its own user may set the limit.
         run(["/bin/bash", STACK, "as_server", "prlimit", f"--pid={pid}", f"--fsize={size}:"], check=pid == server)
 
 
 def preloaded(stack, name):
-    """The library made of a file of preload/, beside the server's data."""
+    """Builds a library from a file of preload/, beside the server's data; returns its path."""
     library = f"{stack.database.directory}/{name}.so"
     run(["cc", "-shared", "-fPIC", "-o", library, str(pathlib.Path(__file__).parent / "preload" / f"{name}.c"), "-ldl"])
     os.chmod(library, 0o755)
@@ -177,14 +177,14 @@ def preloaded(stack, name):
 
 def test_no_room(own_stack, monkeypatch):
     """
-    What does not fit on the database's disk is 503; what does is written, all is read, and nothing acknowledged is lost
+    A write without room on the database's disk is 503; small writes and reads work, and nothing acknowledged is lost
     """
     with monkeypatch.context() as environment:
         environment.setenv("LD_PRELOAD", preloaded(own_stack, "full_disk"))
         own_stack.begin()
     proxy = own_stack.proxy()
     api, path, acknowledged = proxy.api(), path_of(EPHR, "large"), {}
-    # Not a multiple of a page: the page that does not fit is cut, as on a disk that is full.  Segments of the log are
+    # The limit is no multiple of a page, so that the last page is cut, as on a full disk.  Segments of the log are
     # smaller.
     limit_files(own_stack.database, 20 * 1024 * 1024 + 4096)
 
@@ -213,8 +213,8 @@ def test_no_room(own_stack, monkeypatch):
 
 def test_read_only(own_stack, ns):
     """
-    A database that somebody has made read-only is read, over new connections as well; writes are 503, which names the
-    reason, and the log names it once, until it is not any more
+    A database that somebody has made read-only is read, over new connections as well; a write is 503 with the reason;
+    the log says once when this begins and when it ends
     """
     own_stack.begin()
     proxy = own_stack.proxy()
@@ -225,7 +225,7 @@ def test_read_only(own_stack, ns):
     own_stack.database.psql("SELECT pg_reload_conf()", user="postgres")
     until(lambda: api.post(path, report("r1")).code == 503, 20, "a refusal")
     assert "read-only" in unavailable(api.post(path, report("r1")))["message"]
-    # Older than what a greeting notes.
+    # So old that the greeting of a new connection would write the time.
     own_stack.database.psql("SET default_transaction_read_only = off; UPDATE kube_reports.cluster SET last_seen = "
                             "last_seen - interval '1 hour'", user="postgres")
     own_stack.database.psql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = "
@@ -240,7 +240,7 @@ def test_read_only(own_stack, ns):
 
     def told(beginning):
         return [entry for entry in proxy.log_entries(beginning) if entry["message"].startswith(beginning)]
-    # By one of the workers, which connects again in its own time.
+    # One of the workers says so, when it connects again.
     until(lambda: told("the database accepts writes again"), 30, "the end in the log")
     assert len(told("the database is read-only")) == 1
     watch.expect(("ADDED", "r2"))
@@ -249,8 +249,8 @@ def test_read_only(own_stack, ns):
 
 def test_settings_of_a_role(own_stack, ns):
     """
-    Whatever a DBA has set for the proxy's role or the database: writes, reads that wait for a lock and upkeep go on,
-    and idle sessions stay
+    Settings of a DBA for the proxy's role or the database change nothing: writes, reads that wait for a lock and upkeep
+    go on, and idle sessions stay
     """
     database = own_stack.begin().database
     database.psql("""
@@ -296,8 +296,8 @@ def test_settings_of_a_role(own_stack, ns):
 
 def test_no_connections_left(own_stack, ns):
     """
-    A server that takes no more connections: who has some goes on, who has none says so in the log once and in a metric,
-    and comes when there is room
+    A server accepts no more connections: a proxy that has some goes on; a proxy that has none says so, once in the log
+    and in a metric, and becomes ready when there is room
     """
     own_stack.begin("max_connections = 25")
     first = own_stack.proxy()
@@ -313,7 +313,7 @@ def test_no_connections_left(own_stack, ns):
     until(lambda: second.metric("kube_reports_database_refusals_total") > 10, 30, "refusals")
     told = [line for line in second.log_path.read_text().splitlines()
             if "refuses further connections (SQLSTATE 53300)" in line]
-    # One for each process, however often it is refused: two workers, upkeep and feed.
+    # Each process says it once, however often the server refuses it: two workers, upkeep and feed.
     assert 1 <= len(told) <= 4 and "--database-connections" in told[0]
     assert second.api().get("/readyz").code == 500 and second.api().get("/livez").code == 200
     unavailable(second.api().get(path))
@@ -331,8 +331,8 @@ def test_no_connections_left(own_stack, ns):
 
 def test_an_event_of_no_connections_left(own_stack, apiserver):
     """
-    Where there is a kube-apiserver, an Event of the pod says it, once, with what can be done; without the right to it
-    the log says that
+    With a kube-apiserver, one Event of the pod says that connections are refused, and what can be done; without the
+    right to create events, the log says so
     """
     own_stack.begin("max_connections = 25")
     kubeconfig = apiserver.kubeconfig(f"{own_stack.pki}/kubeconfig-events", token="delegate")
@@ -351,7 +351,7 @@ def test_an_event_of_no_connections_left(own_stack, apiserver):
         "message"] and "max_connections" in event["message"]
     until(lambda: proxy.metric("kube_reports_database_refusals_total") > 15, 30, "further refusals")
     assert len(apiserver.events) == 1
-    # Not refused to the database's neighbours for ever: it is there when there is room.
+    # The proxy becomes ready when there is room again.
     for each in others:
         each.close()
     proxy.wait_ready(30)
@@ -369,8 +369,8 @@ def test_an_event_of_no_connections_left(own_stack, apiserver):
 
 def test_a_slow_database(own_stack, relay, ns):
     """
-    Every answer of the database comes late: so do clients', while what needs no database is answered at once; who waits
-    for too long is told
+    The database answers late: so do requests that need it, and the others are answered at once; a client that waits too
+    long gets 503 or 504
     """
     own_stack.begin()
     proxy = own_stack.proxy(connection=relay.connection())
@@ -417,14 +417,14 @@ def test_a_slow_database(own_stack, relay, ns):
 
 @pytest.fixture
 def hanging_dns(own_stack):
-    """What makes a proxy's DNS hang while a file exists: its environment, and the file."""
+    """The environment of a proxy whose DNS hangs while a file exists, and the file."""
     library, control = preloaded(own_stack, "hanging_dns"), pathlib.Path(f"{own_stack.database.directory}/hanging_dns")
     yield {"LD_PRELOAD": library, "HANGING_DNS": str(control)}, control
     control.unlink(missing_ok=True)
 
 
 def test_names_that_cannot_be_resolved(own_stack, relay, hanging_dns, ns):
-    """DNS hangs: everything goes on, new connections go to the last good address, and so do those of a new worker"""
+    """DNS hangs: all goes on; new connections go to the last good address, and so do those of a new worker"""
     environment, control = hanging_dns
     own_stack.begin()
     proxy = own_stack.proxy(connection=relay.connection("database.test"), environment=environment)
@@ -435,7 +435,7 @@ def test_names_that_cannot_be_resolved(own_stack, relay, hanging_dns, ns):
     before = backends(own_stack)
     own_stack.database.psql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = "
                             "'kube_reports_proxy'", user="postgres")
-    # One process of each kind has everything to begin anew.
+    # A new worker has to connect while DNS hangs.
     worker = proxy.workers()[0]
     os.kill(worker, signal.SIGKILL)
 
@@ -448,7 +448,7 @@ def test_names_that_cannot_be_resolved(own_stack, relay, hanging_dns, ns):
     until(lambda: calm() and all(getattr(proxy.answers(), "code", 0) == 200 for _ in range(8)), 30, "readiness")
     assert api.get(path + "/r0").json == stored and not before & backends(own_stack)
     until(lambda: api.post(path, report("r1")).code in (201, 409), 20, "a write")
-    # It was the killed worker's, or it goes on.
+    # The watch ended with the killed worker, or it goes on.
     frame = watch.frames.get(timeout=30)
     assert frame is watch.ENDED or frame["object"]["metadata"]["name"] == "r1"
     watch.close()
@@ -459,7 +459,7 @@ def test_names_that_cannot_be_resolved(own_stack, relay, hanging_dns, ns):
 @pytest.mark.parametrize("host", ["database.test,127.0.0.1", "{directory},database.test", "127.0.0.1", "{directory}",
                                   "none.invalid,database.test"])
 def test_hosts(own_stack, relay, hanging_dns, ns, host):
-    """Lists of hosts, sockets, addresses and names that do not exist, side by side"""
+    """The proxy connects with lists of hosts, sockets, addresses, and names that do not exist"""
     environment, _ = hanging_dns
     own_stack.begin()
     host = host.format(directory=own_stack.database.directory)
@@ -475,17 +475,17 @@ def test_hosts(own_stack, relay, hanging_dns, ns, host):
 
 def test_names_in_certificates(own_stack, hanging_dns, ns):
     """
-    sslmode=verify-full: names are resolved by threads or given with an address, and certificates are verified by name
-    all the same
+    sslmode=verify-full: names are resolved by threads, or come with an address; in both cases the certificate is
+    verified by name
     """
-    # Under this home there is no certificate of a client's.
+    # This home directory has no client certificate.
     environment = {**hanging_dns[0], "HOME": own_stack.database.directory}
     pki, password = own_stack.pki, secrets.token_hex(16)
     stack_command("certificate", pki, "database", "/CN=database", "serverAuth", "DNS:database.test")
     if os.getuid() == 0:
         shutil.chown(f"{pki}/database.crt", "postgres")
         shutil.chown(f"{pki}/database.key", "postgres")
-    # An address of the server's own, for its port is everybody's.
+    # The server has an address of its own, because other servers use the same port.
     address = f"127.{secrets.randbelow(200) + 20}.{secrets.randbelow(256)}.{secrets.randbelow(254) + 1}"
     own_stack.begin(f"listen_addresses = '{address}'", "ssl = on", f"ssl_cert_file = '{pki}/database.crt'",
                     f"ssl_key_file = '{pki}/database.key'")
@@ -502,7 +502,7 @@ def test_names_in_certificates(own_stack, hanging_dns, ns):
     assert own_stack.database.psql("SELECT bool_and(s.ssl), count(*) > 0 FROM pg_stat_ssl s JOIN pg_stat_activity a "
                                    "USING (pid)"
                                    " WHERE a.usename = 'kube_reports_proxy'", user="postgres") == "t|t"
-    # Addresses that are good do not make up for names that are not the certificate's.
+    # A good address does not help a name that is not in the certificate.
     for hosts, name in (("host=localhost", "localhost"), ("host=elsewhere.test hostaddr=127.0.0.1", "elsewhere.test"),
                         ("host=127.0.0.1", "127.0.0.1")):
         stranger = start(hosts, ready=False)
@@ -513,12 +513,12 @@ def test_names_in_certificates(own_stack, hanging_dns, ns):
 
 
 def test_up_after_a_kill(own_stack):
-    """A server is started at once after it was killed, although its processes are still there for a moment"""
+    """server_start starts a server right after kill -9, although its old processes are still there for a moment"""
     own_stack.begin()
     for _ in range(3):
         directory = own_stack.database.directory
         connections = [psycopg2.connect(own_stack.database.connection("postgres")) for _ in range(20)]
-        # One that does not notice at once that its postmaster is gone.
+        # A process that does not notice at once that its postmaster is gone.
         sleeper = connections[0].get_backend_pid()
         os.kill(sleeper, signal.SIGSTOP)
         with open(f"{directory}/data/postmaster.pid", encoding="ascii") as file:

@@ -1,4 +1,4 @@
-"""The shared library: what it gives to other modules of the server, and what it takes from the C library."""
+"""The shared library: the symbols that it exports, and the functions of the C library that it must not use."""
 
 import pathlib
 
@@ -9,7 +9,7 @@ from conftest import VERSION, only_c
 
 pytestmark = only_c
 
-# They follow the locale of the database.
+# Functions of the C library that follow the locale of the database.
 LOCALIZED = {"strcasecmp", "strncasecmp", "tolower", "toupper", "strcoll", "strtok", "__ctype_b_loc",
              "__ctype_tolower_loc", "__ctype_toupper_loc"}
 
@@ -22,8 +22,8 @@ def module(stack):
 
 def test_name_has_the_version(stack, module):
     """
-    So that the module of a version stays where it is for databases that have not been updated; nothing in a database
-    names another
+    The module's name has the version, so that the file stays for databases that have not been updated; functions of a
+    database name no other module
     """
     assert module.name == f"kube_reports-{VERSION}.so"
     assert stack.database.psql("SELECT DISTINCT p.probin FROM pg_proc p WHERE p.pronamespace IN "
@@ -36,7 +36,7 @@ def symbols(module, which):
 
 
 def test_exported_symbols(module):
-    """Nothing but what PostgreSQL looks up: the magic block, the hook, and each function with its description"""
+    """Only what PostgreSQL looks up is exported: the magic block, the hook, each function with its description"""
     exported = symbols(module, "--defined-only")
     functions = {name.removeprefix("pg_finfo_") for name in exported if name.startswith("pg_finfo_")}
     assert len(functions) > 30

@@ -1,6 +1,6 @@
 """
-One cluster moves to another database, by the page: its clients go on, clusters that stay behind and those that are
-there notice nothing.
+One cluster moves to another database with the commands of the page: its clients go on, and the other clusters of both
+databases notice nothing.
 """
 
 import json
@@ -20,7 +20,7 @@ UID = "3b241101-e2bb-4255-8caf-4136c566a962"
 
 
 class Neighbour:
-    """A cluster that is written all the time, and a watch of it from the first version."""
+    """A cluster with a writer that never stops, and a watch from its first version."""
 
     def __init__(self, proxy, name):
         self.api, self.name, self.refused = proxy.api(), name, []
@@ -40,7 +40,7 @@ class Neighbour:
             self.written += 1
 
     def end(self):
-        """Nothing was refused, and the watch has brought each write."""
+        """Stops the writer; checks that no write was refused, and that the watch has brought each write."""
         self.ends.set()
         self.writer.join(60)
         assert self.refused == [] and self.written > 0
@@ -49,7 +49,7 @@ class Neighbour:
 
 
 def commands(old, new, pages_cluster=UID, cluster=None, part=None):
-    """The page's commands for these databases, or those that have a text."""
+    """Runs the page's commands for these databases, or only those that contain a text; returns the outcome."""
     text = block(PAGE).replace(pages_cluster, cluster or pages_cluster)
     lines = text.replace("|\n", "| ").splitlines()
     text = "\n".join(line for line in lines if part is None or part in line)
@@ -65,7 +65,7 @@ def proxy_of(database, cluster, role):
 
 @pytest.fixture(scope="module")
 def homes():
-    """Two databases in two servers, each with a cluster that stays; the first with the one that moves."""
+    """Two databases on two servers, each with a cluster that stays; the first has the cluster that moves, too."""
     old, new, proxies = Stack(), Database(), []
     try:
         old.begin()
@@ -79,7 +79,7 @@ def homes():
         new.remove()
 
 
-# What the same reports look like in each database, but for their ids.
+# Queries about a cluster that give the same rows in both databases: they select no ids.
 ANSWERS = (
     "SELECT namespace, name, uid, version, metadata::text, body::text, evaluated_at FROM kube_reports.object o "
     "WHERE o.cluster_id = k.id ORDER BY 1, 2",
@@ -103,7 +103,7 @@ def answers(database, cluster):
 
 
 def fill(api):
-    """Reports with history; the version before the last changes."""
+    """Stores reports with history; returns the version before the last changes."""
     for number in range(30):
         api.create(POLR, report(f"r{number}", "ns", labels={"n": str(number)},
                                 results=[result("shared"), result(f"p{number}", "fail")]), "ns")
@@ -172,7 +172,7 @@ def move(old, new, proxies, first, before):
         watch.expect(("ADDED", "new"))
     assert int(written["metadata"]["resourceVersion"]) > int(listed["metadata"]["resourceVersion"])
     assert there.delete(path_of(POLR, "ns", "last")).code == 200
-    # Results that are written again are the ones that came.
+    # A repeated write of a report keeps the results that came with the move.
     stored = there.get(path_of(POLR, "ns", "r5")).json
     kept = f"SELECT first_seen, since FROM kube_reports.typed_result WHERE cluster = '{cluster}' AND report = 'r5'"
     times = new.psql(kept)
@@ -190,14 +190,14 @@ def move(old, new, proxies, first, before):
 
 
 def loaded(database, rows):
-    """What receive_cluster() says of these rows."""
+    """Returns the outcome of receive_cluster() with these rows."""
     database.psql("TRUNCATE kube_reports.arriving_row")
     database.psql(f"INSERT INTO kube_reports.arriving_row (relation, content) {rows}")
     return database.psql("CALL kube_reports.receive_cluster()", check=False)
 
 
 def test_what_is_refused(homes):
-    """Half a cluster, rows of other tables, a known cluster, other versions and types: nothing of it is stored"""
+    """Half a cluster, rows of other tables, a known cluster, other versions or types: refused, and nothing is stored"""
     _, new, _ = homes
     cluster = new.psql("SELECT uid FROM kube_reports.cluster ORDER BY id LIMIT 1")
     new.psql(f"SELECT kube_reports.hold_writes('{cluster}')")
@@ -221,7 +221,7 @@ def test_what_is_refused(homes):
         done = loaded(new, rows)
         assert done.code != 0 and message in done.err and hint in done.err, (message, done.err)
         assert new.psql("SELECT * FROM kube_reports.cluster ORDER BY id") == clusters
-    # In the middle of the rows: the same, and a second call finds everything there.
+    # An error in the middle of the rows also stores nothing, and the rows stay for a second call.
     damaged = (f"SELECT relation, CASE relation WHEN 'kube_reports.cluster' THEN '(' ELSE {unknown} END "
                f"FROM ({sent}) s")
     done = loaded(new, damaged)
@@ -237,7 +237,7 @@ def test_what_is_refused(homes):
 
 
 def test_nobody_else_may(homes):
-    """Not an administrator, whose rows the owner would store; not a reader"""
+    """Nobody but the owner may send or receive: no administrator, whose rows the owner would store, and no reader"""
     _, new, _ = homes
     new.psql("CREATE ROLE chief LOGIN; CREATE ROLE looks LOGIN", user="postgres")
     new.psql("SELECT kube_reports.grant_admin('chief'), kube_reports.grant_reader('looks')")
@@ -249,7 +249,7 @@ def test_nobody_else_may(homes):
 
 
 def test_every_table_of_a_cluster_moves(homes):
-    """What refers to a cluster, a lane or an origin moves, or has a reason to stay"""
+    """Every table that refers to a cluster, a lane or an origin moves, or has a reason to stay"""
     _, new, _ = homes
     stays = {"proxy_role", "reader_grant",  # rights of roles of the server
              "active_policy", "active_policy_set", "aggregation_queue",  # made again from kube-apiserver and objects
@@ -270,7 +270,7 @@ def test_every_table_of_a_cluster_moves(homes):
 
 
 def moves(old, new, cluster):
-    """The cluster leaves one database for the other; what both of them answered."""
+    """Moves the cluster from one database to the other; returns the answers of both."""
     for part in ("hold_writes", "send_cluster", "receive_cluster"):
         done = commands(old, new, cluster=cluster, part=part)
         assert done.code == 0, done.err
@@ -285,7 +285,7 @@ def variants():
 
 
 def test_to_the_other_variant_and_back(variants):
-    """The rows are the same in both"""
+    """Both variants have the same rows of the cluster"""
     in_c, in_sql = variants
     cluster = str(uuid.uuid4())
     in_c.psql(f"SELECT kube_reports.register_cluster('{cluster}')")

@@ -1,4 +1,4 @@
-"""docs/moving-in.md: its commands do what it says; regress/cluster/test_moving.py runs the rest of them."""
+"""The commands of docs/moving-in.md do what the page says; regress/cluster/test_moving.py runs the others."""
 
 import json
 import os
@@ -20,7 +20,7 @@ def block(contains):
 
 
 def shell(cluster, script, directory, **environment):
-    """Commands of the page, with the program on the PATH."""
+    """Runs commands of the page, with the program on the PATH."""
     binaries = pathlib.Path(directory) / "bin"
     binaries.mkdir(exist_ok=True)
     program = binaries / "kube-reports-proxy"
@@ -34,7 +34,7 @@ def shell(cluster, script, directory, **environment):
 
 
 def test_in_by_the_page(cluster, tmp_path):
-    """Two looks, the one behind the switch, a dry run, the cleanup, and the file for the way back"""
+    """Two imports, one more after the switch, a dry run, the cleanup, and the file for the way back"""
     for number in range(20):
         cluster.add(WG, "policyreports", report(number))
     shell(cluster, block("import --from-cluster --kubeconfig"), tmp_path)
@@ -69,8 +69,8 @@ def test_reports_server_by_the_page(cluster, server_database, tmp_path):
 
 def test_results_that_count_twice(own_stack, tmp_path):
     """
-    Kyverno writes to another group, and its old reports stay: each result is there twice, until the page's command has
-    deleted the old ones, and nothing else
+    Kyverno writes to another group, and its old reports stay: each result exists twice, until the page's command
+    deletes the old reports, and only these
     """
     own_stack.begin()
     kubectl = KUBECTLS[-1]
@@ -99,7 +99,7 @@ def test_results_that_count_twice(own_stack, tmp_path):
 
 
 def test_flags_of_the_page(cluster):
-    """Every flag that the page gives to a command is one of that command's"""
+    """Each command has every flag that the page gives it"""
     binary = f"{cluster.database.directory}/dest/usr/bin/kube-reports-proxy"
     for name in ("import", "cleanup"):
         known = run([binary, name, "--help"]).out

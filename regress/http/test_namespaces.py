@@ -22,7 +22,7 @@ ROLE = "kube_reports_proxy_namespaces"
 
 @pytest.fixture(scope="module")
 def cluster(stack):
-    """A cluster of this module's own: other tests' namespaces do not exist in its kube-apiserver."""
+    """A cluster of this module only: the namespaces of other tests do not exist in its kube-apiserver."""
     uid = str(uuid.uuid4())
     stack.database.psql(f"CREATE ROLE {ROLE} LOGIN", user="postgres")
     stack.database.psql(f"SELECT kube_reports.grant_proxy('{ROLE}', '{uid}')")
@@ -30,7 +30,7 @@ def cluster(stack):
 
 
 class Kube(ApiServer):
-    """The stand-in of that cluster, and the proxies that follow it."""
+    """A stand-in for the kube-apiserver of that cluster, and the proxies that follow it."""
 
     def __init__(self, stack, cluster):
         certificates = f"{stack.pki}/apiserver"
@@ -56,14 +56,14 @@ class Kube(ApiServer):
         self.proxies = []
 
     def rows(self, name):
-        """What the store has noted of a namespace: uid and state."""
+        """Returns what the store has noted of a namespace: uid and state."""
         return self.stack.database.psql(
             "SELECT n.uid, n.state FROM kube_reports_internal.namespace n JOIN kube_reports.cluster c ON c.id = "
                                         "n.cluster_id"
             f" WHERE c.uid = '{self.cluster}' AND n.name = '{name}'").splitlines()
 
     def stored(self, name):
-        """Number of objects in a namespace, whatever the proxies say."""
+        """Returns the number of stored objects in a namespace."""
         return int(self.stack.database.psql(
             "SELECT count(*) FROM kube_reports.object o JOIN kube_reports.cluster c ON c.id = o.cluster_id"
             f" WHERE c.uid = '{self.cluster}' AND o.namespace = '{name}'"))
@@ -72,13 +72,13 @@ class Kube(ApiServer):
         until(lambda: self.stored(name) == 0 and self.rows(name) == [], seconds, f"namespace {name} to be swept")
 
     def noted(self, name):
-        """Waits until the store counts the objects of that name as those of the namespace there is."""
+        """Waits until the store has noted the uid of the namespace that now has this name."""
         wanted = [f"{self.namespace_uid(name)}|active"]
         until(lambda: self.rows(name) == wanted, 20, f"namespace {name} to be noted")
 
 
     def end_namespace(self, api, name):
-        """A deletion as the namespace controller does it: the content first, until it sees none."""
+        """Deletes a namespace as the namespace controller does: first the content, until lists are empty."""
         self.terminate_namespace(name)
         for resource in (POLR, REPS):
             assert api.delete(path_of(resource, name)).code == 200
@@ -102,7 +102,7 @@ def kube(stack, cluster):
 
 @pytest.fixture
 def pair(kube):
-    """Two proxies of it."""
+    """APIs of two proxies of that cluster."""
     return SimpleNamespace(first=kube.proxy().api(), second=kube.proxy().api())
 
 
@@ -127,23 +127,23 @@ def terminating(namespace, name):
 
 def test_missing_namespace(kube, pair, ns):
     """
-    ADM-01, NS-04: TestCreateNotFound: nothing is created in a namespace that is not there; everything else about it
-    goes on.
+    ADM-01, NS-04: TestCreateNotFound: nothing is created in a namespace that does not exist; other requests for it
+    work.
     """
     path = path_of(POLR, ns)
     answer = pair.first.post(path, report("a"))
     assert (answer.code, answer.json) == (404, missing(ns))
     assert pair.first.post(path, report("a"), dryRun="All").json == missing(ns)
     assert pair.first.post(path_of(POLR, "No.Namespace"), report("a")).json == missing("No.Namespace")
-    # The body is read before, and validated after.
+    # The body is parsed before the namespace is checked, and validated after that.
     failure(pair.first.post(path, "{"), 400, "BadRequest")
     assert pair.first.post(path, {**report("a"), "results": 7}).json == missing(ns)
     assert pair.first.names(POLR, ns) == []
     failure(pair.first.get(path_of(POLR, ns, "a")), 404, "NotFound")
     assert pair.first.post(path_of(CPOLR), report(ns, resource=CPOLR)).code == 201
-    # The live look-up, after the watch had its time.
+    # The proxy has asked for the namespace, after it gave the watch some time.
     assert kube.asked(f"/namespaces/{ns}$")
-    # It is made, and may be used at once, through any proxy.
+    # A new namespace can be used at once, through any proxy.
     kube.create_namespace(ns)
     pair.first.create(POLR, report("a"), ns)
     pair.second.create(POLR, report("b"), ns)
@@ -193,7 +193,7 @@ def test_apply(kube, pair, ns):
 
 
 def test_live_look_up(kube, pair, ns):
-    """ADM-01: a namespace that the watch has not told of yet is asked for."""
+    """ADM-01: the proxy asks for a namespace that its watch has not shown yet."""
     kube.noted("default")
     hold = threading.Event()
     kube.trouble(r"\?watch=true", hold=hold)
@@ -205,7 +205,7 @@ def test_live_look_up(kube, pair, ns):
 
 
 def test_away_from_the_start(kube, ns):
-    """ADM-01: while nothing is known, neither 404 nor 201 is the answer; reads and deletes go on."""
+    """ADM-01: while the proxy knows no namespace, a create is neither 404 nor 201; reads and deletes go on."""
     kube.create_namespace(ns)
     kube.stop()
     api = kube.proxy().api()
@@ -218,14 +218,14 @@ def test_away_from_the_start(kube, ns):
 
 
 def test_away_later(kube, pair, ns):
-    """ADM-01: what is known stays known while kube-apiserver is away; what is not known is not guessed."""
+    """ADM-01: while kube-apiserver is away, known namespaces stay known; a create in another one is 503."""
     kube.create_namespace(ns)
     kube.noted(ns)
     kube.stop()
     pair.first.create(POLR, report("a"), ns)
     pair.second.create(POLR, report("b"), ns)
     failure(pair.first.post(path_of(POLR, "no-" + ns), report("a")), 503, "ServiceUnavailable")
-    # What happens meanwhile is seen when it is back.
+    # A deletion meanwhile is seen when kube-apiserver is back.
     kube.delete_namespace(ns)
     assert sorted(pair.first.names(POLR, ns)) == ["a", "b"]
     kube.start()
@@ -255,7 +255,7 @@ def test_watch_resumes(kube, pair, ns, lost):
     else:
         until(lambda: len(kube.asked("watch=true")) >= watches + 4, 20, "every worker's watch")
         assert len(kube.asked("limit=")) == lists
-    # Bookmarks carry a watch past what it does not see: a later 410 below them does not concern it.
+    # Bookmarks raise the version of a watch without an event: a later 410 for older versions does not concern it.
     kube.bookmark()
     kube.noted(made)
 
@@ -290,18 +290,18 @@ def test_sweep(kube, pair, ns):
 
 
 def test_made_again(kube, pair, ns):
-    """ADM-01, NS-04: a namespace of the same name inherits nothing, and is used as soon as the watch tells of it."""
+    """ADM-01, NS-04: a second namespace of the same name inherits nothing; it is used as soon as the watch shows it."""
     kube.create_namespace(ns)
     pair.first.create(POLR, report("a"), ns)
     kube.end_namespace(pair.first, ns)
     kube.create_namespace(ns)
 
     def refused(answer):
-        """As an informer of upstream's does it, a worker whose watch is behind still knows the old one."""
+        """Whether a create was refused: a worker whose watch is late still knows the old namespace."""
         assert answer.code == 201 or answer.json == terminating(ns, "a"), answer
         return answer.code != 201
     for api in (pair.first, pair.second):
-        # Each of its two workers.
+        # So many that each of the two workers answers one.
         until(lambda: not any(refused(api.post(path_of(POLR, ns), report("a"), dryRun="All")) for _ in range(16)), 20,
               "the watches")
     stored = pair.second.create(POLR, report("a"), ns)
@@ -312,7 +312,7 @@ def test_made_again(kube, pair, ns):
 
 
 def test_made_again_while_every_proxy_was_down(kube, ns):
-    """ADM-01, NS-04: what the store counts as another namespace's is swept before anything is created."""
+    """ADM-01, NS-04: objects of an earlier namespace of the name are swept before anything is created."""
     vanished = ns + "-vanished"
     for name in (ns, vanished):
         kube.create_namespace(name)
@@ -328,7 +328,7 @@ def test_made_again_while_every_proxy_was_down(kube, ns):
     api.create(POLR, report("new"), ns)
     assert api.names(POLR, ns) == ["new"]
     kube.empty(vanished)
-    # And again, without a create.
+    # The same without a create.
     kube.stop_proxies()
     kube.delete_namespace(ns)
     kube.create_namespace(ns, clock=4)
@@ -339,7 +339,7 @@ def test_made_again_while_every_proxy_was_down(kube, ns):
 
 def test_made_again_unseen(kube, pair, ns):
     """
-    NS-04: what was created, in good faith, after a change that no proxy could see belongs to the namespace there is by
+    NS-04: objects that were created after a change that no proxy could see belong to the namespace that exists by
     then.
     """
     kube.create_namespace(ns)
@@ -360,8 +360,8 @@ def test_made_again_unseen(kube, pair, ns):
 
 def test_deletecollection_sees_the_end(kube, pair, ns):
     """
-    NS-01: once the namespace controller has had the content deleted nothing is created there, though no watch tells of
-    it.
+    NS-01: after the namespace controller has deleted the content, nothing is created there, even if no watch has shown
+    the end.
     """
     kube.create_namespace(ns)
     pair.first.create(POLR, report("a"), ns)
@@ -374,14 +374,14 @@ def test_deletecollection_sees_the_end(kube, pair, ns):
     for api in (pair.first, pair.second):
         assert api.post(path_of(POLR, ns), report("b")).json == terminating(ns, "b")
         assert api.names(POLR, ns) == []
-    # Without kube-apiserver, everything is deleted all the same.
+    # Without kube-apiserver, a deletion works as well.
     kube.stop()
     assert pair.second.delete(path_of(POLR, "default")).code == 200
 
 
 def test_objects_that_nobody_knew_of(kube, stack, ns):
     """
-    NS-04: objects without a noted namespace (a dump's, or written by SQL) belong to the one there is; without one they
+    NS-04: objects without a noted namespace (from a dump or SQL) belong to the namespace that exists; without one they
     are swept.
     """
     kube.create_namespace(ns)
@@ -398,7 +398,7 @@ def test_objects_that_nobody_knew_of(kube, stack, ns):
 
 
 class Lists:
-    """Lists that kube-apiserver must not have given."""
+    """Wrong lists of namespaces."""
 
     @staticmethod
     def empty(items):
@@ -430,7 +430,7 @@ def test_wrong_list_wipes_nothing(kube, ns, given):
     kube.forget()
     until(lambda: len(kube.asked(r"\?limit=")) >= lists + 2, 20, "every worker's list")
     if given == "partial":
-        # It was looked for by name, and found.
+        # The proxy asks for the missing namespace by name, and finds it.
         until(lambda: len(kube.asked(f"/namespaces/{ns}$")) > asked, 20, "the question for the namespace")
     api.create(POLR, report("b"), ns)
     assert sorted(api.names(POLR, ns)) == ["a", "b"]
@@ -461,7 +461,7 @@ def test_wrong_answer_wipes_nothing(kube, ns, answer):
 
 
 def test_unauthorized_list(kube, stack, ns):
-    """ADM-02: without the right to list namespaces they are asked for one by one, and nothing is swept by mistake."""
+    """ADM-02: without the right to list namespaces, the proxy asks for each one, and sweeps nothing by mistake."""
     kube.create_namespace(ns)
     kube.trouble(r"\?limit=", code=403)
     proxy = kube.proxy()
@@ -474,7 +474,7 @@ def test_unauthorized_list(kube, stack, ns):
 
 
 def test_other_cluster_from_the_start(kube, ns):
-    """NS-04: with the kube-apiserver of another cluster, nothing in the store is said to belong to its namespaces."""
+    """NS-04: a proxy with the kube-apiserver of another cluster deletes nothing of the store."""
     kube.create_namespace(ns)
     api = kube.proxy().api()
     api.create(POLR, report("a"), ns)
@@ -490,7 +490,7 @@ def test_other_cluster_from_the_start(kube, ns):
 
 
 def test_turned_off(kube, ns):
-    """ADM-01: --disable-admission-plugins=NamespaceLifecycle, and no other plugin."""
+    """ADM-01: --disable-admission-plugins accepts NamespaceLifecycle, and no other plugin."""
     proxy = kube.proxy("--disable-admission-plugins=NamespaceLifecycle")
     proxy.api().create(POLR, report("a"), ns)
     assert kube.asked(".") == []
@@ -511,9 +511,9 @@ def test_namespace_itself(kube, pair, ns):
 
 def test_creates_against_deletions(kube, pair, ns):
     """
-    ADM-01, NS-01, NS-04, 24.8: 8 writers through two proxies, one namespace that is deleted and made again, watches
-    that break.  What
-    was answered before the last deletion began is gone; what was begun after the last making is there.
+    ADM-01, NS-01, NS-04, 24.8: eight writers use two proxies while their namespace is deleted and made again and
+    watches break.  Objects that were acknowledged before the last deletion began are gone; objects whose create began
+    after the namespace was made last exist.
     """
     seed = random.randrange(1 << 30)
     chance = random.Random(seed)
@@ -567,13 +567,13 @@ def test_creates_against_deletions(kube, pair, ns):
     assert len(must_be_there) > 50 and len(must_be_gone) > 50, seed
     assert not there & must_be_gone, (seed, len(there & must_be_gone))
     assert must_be_there <= there, (seed, len(must_be_there - there))
-    # And when it is deleted for good, nothing remains.
+    # After the last deletion of the namespace, no object remains.
     kube.delete_namespace(ns)
     kube.empty(ns, 30)
 
 
 def test_pages(kube, ns):
-    """ADM-02: a list comes in pages; when one has expired it begins anew."""
+    """ADM-02: a list comes in pages, and begins again when one has expired."""
     names = [f"{ns}-{number}" for number in range(7)]
     for name in names:
         kube.create_namespace(name)
@@ -585,14 +585,14 @@ def test_pages(kube, ns):
     # A process watches when its list has ended: two workers and the upkeep process.
     until(lambda: len(kube.asked("watch=true")) >= 3, 20, "every process to have its list")
     assert len(kube.asked("&continue=")) >= 3 * 4 + 1
-    # From here on only the list can have told of them.
+    # From here on, the proxies can know these namespaces from the list only.
     kube.trouble(r"/namespaces/[^?]+$", code=403)
     for name in names:
         api.create(POLR, report("a"), name)
 
 
 def test_token_is_read_anew(kube, ns):
-    """ADM-02: a service account's token is replaced from time to time."""
+    """ADM-02: the proxy reads the token of its service account again when it was replaced."""
     token = f"{kube.stack.pki}/token-{ns}"
     with open(token, "w", encoding="ascii") as file:
         file.write("first\n")
@@ -609,7 +609,7 @@ def test_token_is_read_anew(kube, ns):
 
 
 def test_retries(kube, pair, ns):
-    """AUTHN-06, AUTHZ-11, ADM-01: five attempts at what may pass (429, 5xx, a cut connection), one at what will not."""
+    """AUTHN-06, AUTHZ-11, ADM-01: five attempts after an error that may pass (429, 5xx, a cut), one after another."""
     kube.noted("default")
     path = f"/namespaces/{ns}$"
     kube.trouble(path, code=500, times=1)
@@ -629,8 +629,8 @@ def test_retries(kube, pair, ns):
 
 def test_flood(kube, ns):
     """
-    ADM-01, AUTHZ-11: creates in more unknown namespaces than are looked up at a time are refused at once, and take
-    nothing from others
+    ADM-01, AUTHZ-11: creates in more unknown namespaces than are looked up at a time are refused at once; creates in a
+    known namespace go on
     """
     api = kube.proxy("--workers=1").api()
     kube.create_namespace(ns)
@@ -654,7 +654,7 @@ def test_flood(kube, ns):
 
 
 def test_silence(kube, pair, ns):
-    """ADM-01: a kube-apiserver that accepts and says nothing delays creates for a bounded time, and nothing else."""
+    """ADM-01: a kube-apiserver that accepts and never answers delays requests that need it, for a bounded time."""
     kube.create_namespace(ns)
     pair.first.create(POLR, report("a"), ns)
     kube.noted(ns)
@@ -673,12 +673,12 @@ def test_silence(kube, pair, ns):
         assert time.monotonic() - begun < 20
         for answer in waiting:
             failure(answer.result(), 503, "ServiceUnavailable")
-    # One question for all of them, from each worker that was asked.
+    # Each worker asks once for all its waiting creates.
     assert len(kube.asked(f"/namespaces/no-{ns}$")) <= 2
 
 
 def fill(kube, api, ns, count):
-    """Stores many reports, as an installation that has run for long has them."""
+    """Stores many reports, as an installation has them after a long time."""
     kube.create_namespace(ns)
     api.create(POLR, report("first", results=[result() for _ in range(3)]), ns)
     kube.stack.database.psql(f"""
@@ -691,8 +691,8 @@ def fill(kube, api, ns, count):
 
 def test_namespace_controller(kube, pair, ns):
     """
-    NS-01, NS-02, DC-08, RV-04, 24.8: 10,000 reports, deleted as the namespace controller does it, and an empty list at
-    once.
+    NS-01, NS-02, DC-08, RV-04, 24.8: 10,000 reports are deleted as the namespace controller does it, and lists are
+    empty at once.
     """
     kube.create_namespace(ns + "-other")
     pair.first.create(POLR, report("stays"), ns + "-other")
@@ -707,7 +707,7 @@ def test_namespace_controller(kube, pair, ns):
                                           "propagationPolicy": "Background"})
         took = time.monotonic() - begun
         assert answer.code == 200, answer
-        # At once, here and there.
+        # Both proxies list nothing from now on.
         assert pair.first.names(POLR, ns) == [] and pair.second.names(POLR, ns) == []
         versions = []
         for _ in range(10000):

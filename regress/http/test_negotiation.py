@@ -34,7 +34,7 @@ def stored(api, ns):
      [("Name", 0), ("ApiVersion", 1), ("Kind", 1), ("Subject", 1), *SUMMARY, ("Hash", 1)]),
 ])
 def test_columns(api, resource, columns):
-    """TAB-07: those of the CRDs, also of an empty list"""
+    """TAB-07: columns are those of the CRDs, also for an empty list"""
     document = api.get(path_of(resource), accept=TABLE, labelSelector="none=such").json
     assert (document["kind"], document["apiVersion"]) == ("Table", "meta.k8s.io/v1")
     assert [(column["name"], column["priority"]) for column in document["columnDefinitions"]] == columns

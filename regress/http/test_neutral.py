@@ -15,7 +15,7 @@ import neutral  # noqa: E402
 
 @pytest.fixture(scope="module")
 def figures(module_stack, tmp_path_factory):
-    """What the client says of a proxy whose reports are all its own."""
+    """The client, after it has measured a proxy that has only the client's reports."""
     run(["make", "-C", str(TOP), "-s", "bench-programs"], env={**os.environ, "MAKEFLAGS": ""}, timeout=300)
     client = neutral.Neutral(module_stack.proxy().port, f"{module_stack.pki}/ca.crt", f"{module_stack.pki}/admin",
                              tmp_path_factory.mktemp("neutral"))
@@ -26,7 +26,7 @@ def figures(module_stack, tmp_path_factory):
 
 
 def test_client_finds_nothing_wrong(figures):
-    # Alone, a proxy takes every namespace for one that exists.
+    # Without a kube-apiserver, a proxy takes every namespace as one that exists.
     assert figures.wrong == ["a report is created in a namespace that does not exist"]
 
 

@@ -11,11 +11,11 @@ import pytest
 
 @pytest.mark.parametrize("name", ["path", "abstract"])
 def test_ready_and_stopping(stack, name):
-    """One datagram when the ports are open, one when the end begins; by a path, and by a name that is no file"""
+    """The proxy sends a datagram when its ports are open, and one when its end begins: to a path or an abstract name"""
     manager, directory = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM), None
     manager.settimeout(30)
     if name == "path":
-        # The proxy is another user, and a socket's path is short.
+        # The proxy runs as another user, and the path of a socket must be short.
         directory = pathlib.Path(tempfile.mkdtemp(prefix="kube-reports-"))
         directory.chmod(0o711)
         address = str(directory / "socket")
@@ -27,7 +27,7 @@ def test_ready_and_stopping(stack, name):
     proxy = stack.proxy(ready=False, environment={"NOTIFY_SOCKET": address})
     try:
         assert manager.recv(100) == b"READY=1"
-        # What listens accepts at once, with no look at the log before.
+        # The port accepts a connection at once, before the test has read the log.
         socket.create_connection(("127.0.0.1", proxy.port), 5).close()
         proxy.wait_ready()
     finally:
@@ -39,7 +39,7 @@ def test_ready_and_stopping(stack, name):
 
 
 def test_nobody_to_tell(stack):
-    """A name that is no socket is told once and is no reason to end"""
+    """A NOTIFY_SOCKET that is no socket is logged, and the proxy goes on"""
     proxy = stack.proxy(environment={"NOTIFY_SOCKET": "nothing"})
     try:
         assert "NOTIFY_SOCKET names no socket: nothing" in proxy.log_path.read_text(encoding="utf-8")

@@ -59,7 +59,7 @@ def check_v3_kind(document, group, version, plural, kind, namespaced, _short):
 
 
 def test_v3_other_hash(api):
-    """OAPI-02: an old hash gets the document, but nothing to be cached for ever"""
+    """OAPI-02: an old hash gets the document, but without the header that lets clients cache it for ever"""
     answer = api.get("/openapi/v3/apis/wgpolicyk8s.io/v1alpha2?hash=00")
     assert answer.code == 200 and answer.json["components"]
     assert "immutable" not in (answer.headers["Cache-Control"] or "")
@@ -88,7 +88,7 @@ def test_v2_json(api):
 
 
 def fields(message):
-    """Top-level fields of a protobuf message as (number, wire type, value); raises when it is not one."""
+    """Yields the top-level fields of a protobuf message as (number, wire type, value); fails if it is no message."""
     position = 0
 
     def varint():
@@ -120,7 +120,7 @@ def fields(message):
 def test_v2_protobuf(api):
     """What kubectl 1.20 reads: field 1 of the document is swagger, 8 the paths, 9 the definitions"""
     answer = api.get("/openapi/v2", accept=PROTOBUF)
-    # Asked for with @, named with a dot: kubectl reads no other name.
+    # The request names the type with @, the answer with a dot: kubectl reads no other name.
     assert answer.code == 200 and answer.headers["Content-Type"] == PROTOBUF.replace("@", ".")
     document = {}
     for number, _wire, value in fields(answer.body):

@@ -1,4 +1,4 @@
-"""The database away and back; a proxy that never saw its registry (DESIGN section 6)."""
+"""The database goes away and comes back; a proxy has never read its registry (DESIGN section 6)."""
 
 import json
 import os
@@ -45,7 +45,7 @@ def test_away_and_back(own_stack, mode):
         proxy.wait_ready(30)
     until(lambda: all(first.get(path + "/before").code == 200 for _ in range(20)), 20, "the answer of every worker")
     assert first.get(path + "/before").json == stored
-    # Each worker comes back by itself; a client tries again after a 503, as its Retry-After says.
+    # Each worker connects again by itself; a client tries again after a 503, as its Retry-After says.
     answers = []
     until(lambda: answers.append(first.post(path, report("after"))) or answers[-1].code != 503, 20, "a write")
     assert answers[-1].code == 201 and [unavailable(answer) for answer in answers[:-1]] is not None, answers
@@ -64,19 +64,19 @@ def test_away_and_back(own_stack, mode):
 @reads_of_c
 def test_a_read_fails(own_stack):
     """
-    ERR-02, W-06: TestErrorList, TestWatchHTTPErrorsBeforeServe, TestWatchHTTPErrors: what nobody expected is a Status
-    of 500; to a watch an answer,
-    or an ERROR event when it has a stream already; and its place is free again
+    ERR-02, W-06: TestErrorList, TestWatchHTTPErrorsBeforeServe, TestWatchHTTPErrors: an unexpected error is a Status
+    with code 500; a watch gets it as its answer, or as an ERROR event when its stream has begun; after that the watch
+    counts no more
     """
     own_stack.begin()
     proxy = own_stack.proxy(flags=["--workers=1"])
     api = proxy.api()
-    # What a watch begins with when it has been answered.
+    # A watch reads this list after it has sent its headers.
     own_stack.database.psql("ALTER FUNCTION kube_reports_internal.api_list RENAME TO lost_list", user="postgres")
     expected = failure(api.get(path_of(POLR, "ns")), 500, "InternalError")
     with api.watch(path_of(POLR, "ns")) as watch:
         assert watch.code == 200 and watch.end() == [("ERROR", expected)]
-    # The plan that both begin with.
+    # A list and a watch begin with this plan.
     own_stack.database.psql("ALTER FUNCTION kube_reports_internal.list_plan RENAME TO lost_plan", user="postgres")
     for query in ({}, {"watch": "true"}):
         failure(api.get(path_of(POLR, "ns"), **query), 500, "InternalError")
@@ -86,7 +86,7 @@ def test_a_read_fails(own_stack):
 def test_registry_never_read(own_stack):
     """
     DISC-15: TestWithMuxAndDiscoveryCompleteProtection, TestMuxAndDiscoveryComplete: 503, never an empty document and
-    never 404; ready as soon as the database is
+    never 404; the proxy is ready as soon as the database is
     """
     own_stack.database.start()
     own_stack.database.stop()
@@ -101,7 +101,7 @@ def test_registry_never_read(own_stack):
         if answer.code == 503:
             unavailable(answer)
 
-    # The server is there, the database is not; then the database without the extension; then everything.
+    # First a server without the database, then a database without the extension, then everything.
     own_stack.database.start()
     unavailable(api.get("/apis"))
     own_stack.database.psql("CREATE ROLE kube_reports_owner LOGIN", user="postgres", database="postgres")
@@ -118,7 +118,7 @@ def test_registry_never_read(own_stack):
 
 
 def test_backends_are_killed(own_stack):
-    """Answers are whole or 503; everything goes on by itself"""
+    """Answers are complete or 503; the proxy goes on by itself"""
     own_stack.begin()
     proxy = own_stack.proxy()
     api = proxy.api()
@@ -145,8 +145,7 @@ def test_backends_are_killed(own_stack):
 
 def test_a_writer_hangs(own_stack):
     """
-    ERR-02: writes that meet a hung one, at its worker or at another, get 503 in a few seconds; reads and other types do
-    not notice
+    ERR-02: writes behind a hung one, at its worker or at another, get 503 in a few seconds; reads and other types go on
     """
     own_stack.begin()
     proxies = [own_stack.proxy(flags=["--workers=1"]) for _ in range(2)]
@@ -158,14 +157,14 @@ def test_a_writer_hangs(own_stack):
     backend = int(until(lambda: own_stack.database.at_lane_lock("NOT l.granted"), 10, "a writer that waits"))
     os.kill(backend, signal.SIGSTOP)
     try:
-        # It is given the lock and does not know.
+        # The hung writer gets the lock, and cannot use it.
         blocker.rollback()
         assert own_stack.database.at_lane_lock("l.granted") == str(backend)
         for number, proxy in enumerate(proxies):
             unavailable(proxy.api().post(path, report("behind"), seconds=20))
             assert proxy.api().names(POLR, "ns") == ["before"]
             proxy.api().create(REPS, report(f"elsewhere-{number}", resource=REPS), "ns")
-        # What is known to hang is not waited for: after as long as the others waited this would be 504.
+        # The proxy knows that the writer hangs and does not wait for it: a wait like that of the others would be 504.
         unavailable(proxies[0].api().post(path, report("behind"), seconds=20, timeout="3s"))
     finally:
         os.kill(backend, signal.SIGCONT)
@@ -175,7 +174,7 @@ def test_a_writer_hangs(own_stack):
 
 
 def test_worker_is_killed(own_stack):
-    """Worker processes: a fault costs one worker, and its place is filled"""
+    """A fault ends one worker only, and another worker takes its place"""
     own_stack.begin()
     proxy = own_stack.proxy()
     parent, workers = proxy.process.pid, proxy.workers()

@@ -1,4 +1,4 @@
-"""What a superuser does to roles of a store: drops, renames and replaces them, as docs/operations.md says."""
+"""A superuser drops, renames and replaces roles of a store, as docs/operations.md says."""
 
 import concurrent.futures
 import contextlib
@@ -13,14 +13,14 @@ from runbook import block
 
 
 def grants(database, role):
-    """How many objects have a grant for the role."""
+    """Returns how many objects have a grant for the role."""
     return int(database.psql(f"""SELECT count(*) FROM pg_shdepend d WHERE d.refclassid = 'pg_authid'::regclass
         AND d.refobjid = '{role}'::regrole AND d.deptype = 'a'""", user="postgres"))
 
 
 @pytest.mark.parametrize("granted_by", ["kube_reports_owner", "postgres"])
 def test_an_administrator_is_dropped(module_stack, granted_by):
-    """Whichever role granted or revokes: nothing stays that keeps the role from being dropped"""
+    """After revoke_admin() nothing prevents DROP ROLE, whichever role granted and whichever revokes"""
     database = module_stack.database
     for revoked_by in ("postgres", "kube_reports_owner"):
         database.psql("CREATE ROLE dropped LOGIN", user="postgres")
@@ -28,7 +28,7 @@ def test_an_administrator_is_dropped(module_stack, granted_by):
         assert grants(database, "dropped") > 100
         revoked = database.psql("SELECT kube_reports.revoke_admin('dropped')", user=revoked_by, check=False)
         if VARIANT == "c" and (granted_by, revoked_by) == ("postgres", "kube_reports_owner"):
-            # Functions in C are the superuser's, and so are its grants.
+            # Functions in C belong to the superuser, and so do grants on them.
             assert revoked.code != 0 and "called by that role or a superuser" in revoked.err
             database.psql("SELECT kube_reports.revoke_admin('dropped')", user="postgres")
         else:
@@ -43,7 +43,7 @@ def test_a_reader_is_renamed(module_stack):
     database.psql("CREATE ROLE before LOGIN", user="postgres")
     database.psql("SELECT kube_reports.grant_reader('before')")
     database.psql("ALTER ROLE before RENAME TO after", user="postgres")
-    # It has its privileges still, but no grant says what it sees.
+    # The role still has its privileges, but no grant says what it may see.
     assert database.psql("SELECT count(*) FROM kube_reports.fleet_freshness", user="after") == "0"
     database.psql("SELECT kube_reports.revoke_reader('before'); SELECT kube_reports.grant_reader('after')")
     assert database.psql("SELECT string_agg(role, ',') FROM kube_reports_internal.reader_grant "
@@ -54,7 +54,7 @@ def test_a_reader_is_renamed(module_stack):
 
 
 def test_another_owner(own_stack, ns):
-    """REASSIGN OWNED gives the store away; by the statements of docs/operations.md all goes on"""
+    """REASSIGN OWNED gives the store to another owner; with the statements of docs/operations.md everything goes on"""
     database = own_stack.begin().database
     proxy = own_stack.proxy(flags=["--workers=1"])
     api, path = proxy.api(), path_of(POLR, ns)
@@ -62,7 +62,7 @@ def test_another_owner(own_stack, ns):
     database.psql("CREATE ROLE next_owner LOGIN", user="postgres")
     *grants_first, reassign = block("REASSIGN OWNED", reports="kube_reports").splitlines()
     database.psql("\n".join(grants_first), user="postgres")
-    # It locks every table, in no order: a session of a proxy may be in the way (40P01).
+    # REASSIGN OWNED locks every table, in no fixed order: a session of a proxy may cause a deadlock (40P01).
     until(lambda: database.psql(reassign, user="postgres", check=False).code == 0, 60, "the store to be given away")
     assert api.patch(path + "/r0", {"metadata": {"labels": {"a": "b"}}}).code == 200
     api.create(POLR, report("r1"), ns)
@@ -75,13 +75,13 @@ def test_another_owner(own_stack, ns):
 
 
 def test_beside_autovacuum(own_stack):
-    """CREATE EXTENSION waits for a worker of autovacuum that has written in the database, and has no role"""
+    """CREATE EXTENSION waits for a worker of autovacuum that has written in the database; such a worker has no role"""
     database = own_stack.begin().database
     for setting in ("autovacuum = on", "autovacuum_naptime = '1s'"):
         database.psql(f"ALTER SYSTEM SET {setting}", user="postgres")
     database.psql("SELECT pg_reload_conf()", user="postgres")
     database.psql("CREATE DATABASE beside OWNER kube_reports_owner", user="postgres")
-    # Statistics of the table are written before those of expressions are computed, which then wait.
+    # ANALYZE writes the statistics of the table before it computes those of the expression, which then wait.
     database.psql("CREATE FUNCTION held(n integer) RETURNS integer LANGUAGE plpgsql IMMUTABLE "
                   "AS $$ BEGIN PERFORM pg_advisory_xact_lock_shared(42); RETURN n; END $$; "
                   "CREATE TABLE counted (n integer) WITH (autovacuum_analyze_threshold = 10); "

@@ -1,4 +1,4 @@
-"""Commands and statements of pages that have no test file of their own, as they stand there."""
+"""Runs commands and statements of pages that have no test file of their own."""
 
 import re
 
@@ -16,14 +16,14 @@ def texts(page, language=""):
 
 
 def rolled_back(stack, *statements, **where):
-    """What statements print in a transaction that changes nothing; with their notices."""
+    """Returns what the statements print, with their notices, in a transaction that is rolled back."""
     done = stack.database.psql("BEGIN;\n" + "\n".join(statements) + "\nROLLBACK;", check=False, **where)
     assert done.code == 0, done.err
     return done.out + done.err
 
 
 def test_aggregation(stack):
-    """Each step from summaries to the reports of Kyverno 1.8"""
+    """Every step of the page runs, from summaries to the reports of Kyverno 1.8"""
     summaries, resource, policies, policy = texts("docs/aggregation.md")
     uid = {"<uid of the cluster>": stack.cluster}
     told = rolled_back(stack, summaries, put(resource, **uid), put(policies, **uid), put(policy, **uid))
@@ -31,7 +31,7 @@ def test_aggregation(stack):
 
 
 def test_api(stack):
-    """The page shows what is refused, and how"""
+    """The statement of the page fails with the error that the page shows"""
     (block,) = texts("docs/api.md", "sql")
     statement, shown = re.split(r"^(?=ERROR:)", block, flags=re.M)
     done = stack.database.psql(statement, check=False)
@@ -45,7 +45,7 @@ def failing(stack, ns):
 
 
 def test_export(failing, tmp_path):
-    """curl, COPY in its three forms, and a webhook"""
+    """curl, the three forms of COPY and the webhook of the page work"""
     (curl, _), (copies, webhook) = texts("docs/export.md"), texts("docs/export.md", "sql")
     for name, file in (("ca.crt", "ca.crt"), ("me.crt", "admin.crt"), ("me.key", "admin.key")):
         (tmp_path / name).symlink_to(f"{failing.pki}/{file}")
@@ -61,12 +61,12 @@ def test_export(failing, tmp_path):
 
 
 def test_advisory_locks(stack):
-    """docs/security.md: afterwards only the two roles can take them"""
+    """docs/security.md: after its statements PUBLIC can take no advisory lock, and the owner can"""
     (block,) = texts("docs/security.md", "sql")
     left = "SELECT count(*) FILTER (WHERE has_function_privilege('public', p.oid, 'EXECUTE')), " \
         "bool_and(has_function_privilege('kube_reports_owner', p.oid, 'EXECUTE')) " \
         "FROM pg_proc p WHERE p.proname ~ '^pg_(try_)?advisory_';"
-    # In a database where nobody has done so.
+    # In a database where nobody has run them.
     told = rolled_back(stack, left, block, left, user="postgres", database="postgres").split("\n")
     before, after = (line for line in told if re.fullmatch(r"\d+\|[tf]", line))
     assert int(before.split("|")[0]) > 10 and after == "0|t"

@@ -12,7 +12,7 @@ ASKED = "local all kube_reports_proxy scram-sha-256\n"
 
 
 def write(path, text):
-    """As a process that writes tokens does: a whole file in the place of the old one."""
+    """Replaces the file by a new one, as a process that writes tokens does."""
     new = path.with_suffix(".new")
     new.write_text(text, encoding="ascii")
     new.chmod(0o600)
@@ -43,7 +43,7 @@ def reason(proxy):
 
 
 def test_read_for_each_connection(asking):
-    """Missing, empty and wrong ones are said; the right one counts, over one in the string; a new one, too"""
+    """readyz names a missing, empty or wrong password; that of the file replaces the string's, also after a change"""
     stack, token = asking
     string = stack.database.connection("kube_reports_proxy") + " password=stale"
     proxy = stack.proxy(ready=False, connection=string, flags=(f"--database-password-file={token}",))
@@ -56,7 +56,7 @@ def test_read_for_each_connection(asking):
     proxy.wait_ready()
     assert "first" not in proxy.log_path.read_text(encoding="utf-8")
 
-    # What is open stays open with the password that has expired; what is opened takes the new one.
+    # Open connections stay open when their password has expired; new connections use the new password.
     stack.database.psql("ALTER ROLE kube_reports_proxy PASSWORD 'second'", user="postgres")
     assert proxy.api().get("/apis/wgpolicyk8s.io/v1alpha2/policyreports").code == 200
     write(token, "second")
@@ -66,7 +66,7 @@ def test_read_for_each_connection(asking):
 
 
 def test_standby_has_its_own(asking):
-    """Services give tokens for a host: --read-database may have a file of its own; without it, both use one"""
+    """A token is for one host, so --read-database may have a file of its own; without it, both use one file"""
     stack, token = asking
     write(token, "first")
     other = token.with_name("other")
@@ -86,7 +86,7 @@ def test_standby_has_its_own(asking):
 
 
 def test_line_end_of_a_secret(asking):
-    """A Secret that was made from a file ends with a line end, which the environment brings along"""
+    """A Secret that was made from a file ends with a line end: in environment variables, it does no harm"""
     stack, _ = asking
     string = stack.database.connection("kube_reports_proxy")
     proxy = stack.proxy(connection=string, environment={"PGPASSWORD": "first\r\n", "PGSSLMODE": "prefer\n"})

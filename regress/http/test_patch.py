@@ -55,7 +55,7 @@ def test_json_patch(api, path):
 
 def test_json_patch_beyond_the_rfc(api, path):
     """
-    JP-02: negative indices count from the end, replace adds what is not there, copy of what is not there copies null
+    JP-02: negative indices count from the end, replace adds a missing member, copy of a missing member copies null
     """
     policies = [entry["policy"] for entry in api.get(path).json["results"]]
     answer = api.patch(path, [
@@ -99,8 +99,8 @@ def test_json_patch_cases(api, path, patch, code, reason, text):
     (JSON_PATCH, b"", 400), (MERGE, b"", 400), (APPLY, b"", 400)])
 def test_patch_bytes(api, path, kind, patch, code):
     """
-    PAT-01, PAT-02, SSA-01, SSA-12: TestValidateAndTranscodePatch, TestPatchCustomResource: what a CRD does not take is
-    415, whatever it says
+    PAT-01, PAT-02, SSA-01, SSA-12: TestValidateAndTranscodePatch, TestPatchCustomResource: a type of patch that a CRD
+    does not have is 415, whatever the body is
     """
     before = api.get(path).json
     answer = api.patch(path, patch, kind=kind, **({"fieldManager": "m", "force": "true"} if kind == APPLY else {}))
@@ -111,8 +111,8 @@ def test_patch_bytes(api, path, kind, patch, code):
     assert api.get(path).json == before
 
 
-# A change of the pass count from 1 to 7 overtakes these: patch, whether it names the version that was, code, counts in
-# the end
+# Another patch first changes pass from 1 to 7.  Then: the patch, whether it names the old version, its code, the counts
+# in the end.
 RACES = [
     ({"fail": 30}, False, 200, {"pass": 7, "fail": 30}), ({"pass": 7}, False, 200, {"pass": 7, "fail": 1}),
          ({"pass": 9}, False, 200, {"pass": 9, "fail": 1}),
@@ -128,8 +128,8 @@ def test_overtaken(stack, api, path, kind, counts, pinned, code, expected):
     """
     PAT-04, UPD-09: TestPatchResourceWithVersionConflict, TestPatchResourceNumberConversion,
     TestPatchResourceWithConflict,
-    TestPatchResourceWithRacingVersionConflict: a patch is one of what is there when it is its turn, whoever came in
-    between
+    TestPatchResourceWithRacingVersionConflict: a patch changes the object as it is when the patch has its turn,
+    whatever was written before
     """
     if isinstance(counts, list):
         kind, patch = JSON_PATCH, counts
@@ -185,7 +185,7 @@ def test_json_patch_is_all_or_nothing(api, path):
 ], ids=lambda operations: " ".join(str(operations[0].get(key, "")) for key in ("op", "from", "path")))
 def test_json_patch_that_fails(api, path, operations):
     """
-    JP-02, JP-01: nothing there to remove, test or move; indices beyond either end; more copied than a body may hold
+    JP-02, JP-01: members that do not exist, indices beyond either end, more copied than a body may hold
     """
     if len(operations) > 1:
         api.patch(path, {"results": [result(message="m" * 10000)]})
@@ -207,7 +207,7 @@ def test_json_patch_on_version(api, path):
 
 @pytest.mark.parametrize("kind, empty", [(MERGE, {}), (JSON_PATCH, [])])
 def test_no_op(api, path, kind, empty):
-    """UPD-04: no version, no event"""
+    """UPD-04: a patch without a change makes no version and no event"""
     before = api.get(path).json
     with api.watch(path.rsplit("/", 1)[0], resourceVersion=before["metadata"]["resourceVersion"]) as watch:
         answer = api.patch(path, empty, kind=kind)

@@ -1,6 +1,6 @@
 """
-The proxies' view of the policies that are active: no result is dropped by one that is not whole (issue 5,
-reports-server 5.3, rules 4 and 9).
+The proxies' view of the active policies: a view that is not complete drops no result (issue 5, reports-server 5.3,
+rules 4 and 9).
 """
 
 import json
@@ -29,14 +29,14 @@ GOES_ON = "reports are merged again"
 
 @pytest.fixture
 def served(policed):
-    """A cluster that has every kind."""
+    """A cluster that serves every kind of policy."""
     for collection, kind in KINDS.items():
         policed.apiserver.serve(collection, kind)
     return policed
 
 
 def begin(stack, **options):
-    """Two proxies, and how often they ask the database to merge is counted."""
+    """Starts two proxies; the database counts how often they ask it to merge."""
     flow = Flow(stack, flags=stack.flags, **options)
     flow.database.psql("ALTER SYSTEM SET track_functions = 'pl'", user="postgres")
     flow.database.psql("SELECT pg_reload_conf()", user="postgres")
@@ -44,7 +44,7 @@ def begin(stack, **options):
 
 
 def let_merge(flow):
-    """Every proxy has asked for a merge that was due, and again."""
+    """Waits until every proxy has asked several times for merges that are due."""
     def asked():
         return int(flow.database.psql("SELECT coalesce(sum(calls), 0) FROM pg_stat_user_functions WHERE funcname = "
                                       "'aggregate_piece'", user="postgres"))
@@ -61,7 +61,7 @@ def result(source, name, rule, seconds=1700000000):
 
 
 def errors(proxy, text=""):
-    """What it has logged that is shown by default."""
+    """Returns the messages of errors in the proxy's log."""
     return [entry["message"] for entry in proxy.log_entries(text, "error")]
 
 
@@ -92,8 +92,8 @@ TROUBLES = {
 @pytest.mark.parametrize("trouble", TROUBLES)
 def test_lost_watch(served, trouble):
     """
-    While a proxy is not told of policies it merges nothing and says so once, with the answer; what came meanwhile is
-    merged afterwards
+    A proxy that cannot watch the policies merges nothing, and says so once, with kube-apiserver's answer; reports that
+    came meanwhile are merged afterwards
     """
     server = served.apiserver
     server.put(CPOL, policy("one", ["a"]))
@@ -121,18 +121,18 @@ def test_lost_watch(served, trouble):
     assert set(flow.reports()) == {("shop", first.uid), ("shop", second.uid)}
     until(lambda: all(errors(proxy, GOES_ON) for proxy in flow.proxies), 30, "the logs to say that it goes on")
     for proxy in flow.proxies:
-        # Once, and once more where the connection was lost before there was an answer.
+        # Once, or twice if the connection was lost before an answer came.
         assert len(errors(proxy, RESTS)) <= 2 and len(errors(proxy, GOES_ON)) == 1
         assert said != "403" or sum("docs/security.md" in line for line in errors(proxy, "status 403")) == 1
 
 
 def test_said_again(served):
-    """A watch that breaks, comes back, and is forbidden later: each time it is said, with the answer"""
+    """A watch breaks, comes back, and is forbidden later: each time the log says so, with the answer"""
     server = served.apiserver
     server.put(CPOL, policy("one", ["a"]))
     flow = begin(served)
     until(lambda: ("", "one") in known(flow), 30, "the policies to be known")
-    # One proxy makes them known.  The other one notices no end of watches that it has not begun.
+    # One proxy stores the policies.  The other proxy notices the end of a watch only after it has begun that watch.
     followed(server)
     for _ in range(2):
         said = [len(errors(proxy, GOES_ON)) for proxy in flow.proxies]
@@ -145,7 +145,7 @@ def test_said_again(served):
 
 
 def test_gap(served):
-    """What changed while kube-apiserver was out of reach is known before anything is merged"""
+    """Policies that changed while kube-apiserver was away are known before anything is merged"""
     server = served.apiserver
     flow = begin(served)
     until(lambda: told(flow), 30, "the policies to be known")
@@ -164,7 +164,8 @@ def test_gap(served):
 
 def test_kinds_come_later(own_stack, policed):
     """
-    kube-reports is installed before Kyverno: its kinds are there before the first result is merged, and none is dropped
+    kube-reports is installed before Kyverno: the kinds of policies are known before the first result is merged, and no
+    result is dropped
     """
     server = policed.apiserver
     for collection in (CPOL, POL, VPOL, VAP):
@@ -198,7 +199,7 @@ def test_kind_is_away(served):
     before, reports = told(flow), flow.reports()
     assert len(reports["shop", workload.uid]["results"]) == 2
 
-    # Results are in the order of policies.  Its list is not found, though discovery has it.
+    # Results are in the order of policies.  Now the list of one kind is not found, although discovery has the kind.
     server.trouble(CPOL, code=404)
     server.forget()
     until(lambda: all(errors(proxy, "404") for proxy in flow.proxies), 30, "the logs to say so")
@@ -214,7 +215,7 @@ def test_kind_is_away(served):
     until(lambda: all(len(errors(proxy, GOES_ON)) == 1 for proxy in flow.proxies), 30,
           "the logs to say that it goes on")
 
-    # Discovery does not have it either, for a moment.
+    # For a moment, discovery does not have the kind either.
     with server.lock:
         objects = server.objects[CPOL]
         server.unserve(CPOL)
@@ -227,7 +228,7 @@ def test_kind_is_away(served):
           "the logs to say that it goes on")
     assert told(flow) == before and len(flow.reports()["shop", workload.uid]["results"]) == 2
 
-    # For good.
+    # Now the kind is gone for good.
     server.unserve(CPOL)
     until(lambda: set(known(flow)) == {("KyvernoValidatingPolicy", "cel")}, 60, "the policies to be gone")
     flow.quiet()
@@ -259,8 +260,8 @@ def test_cluster_is_not_known(served):
 
 def test_views_of_proxies(served):
     """
-    What one proxy has told is not what another one merges by: an older view that is stored after a newer one drops
-    nothing, and is replaced
+    A proxy does not merge by a set of policies that another proxy has stored: an older set that is stored after a newer
+    one drops nothing, and is replaced
     """
     served.apiserver.put(CPOL, policy("one", ["a"]))
     flow = begin(served)
@@ -276,8 +277,8 @@ def test_views_of_proxies(served):
 
 def test_version_of_policies(own_stack):
     """
-    Whoever told merges by that set only, as long as it is stored; who has nobody to ask by any, who knows nothing by
-    none
+    A proxy that has stored a set of policies merges only while that set is stored; a proxy without a kube-apiserver
+    merges by any set; a proxy that knows no set yet does not merge
     """
     flow = Flow(own_stack)
     database, cluster = flow.database, own_stack.cluster

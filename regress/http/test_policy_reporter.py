@@ -30,7 +30,7 @@ def pod(name, namespace="shop", **more):
 
 
 class Reporter:
-    """A proxy over some reports; answers by the path behind the prefix."""
+    """A proxy with some reports; its methods take the path after the prefix."""
 
     def __init__(self, stack):
         self.stack = stack
@@ -64,7 +64,7 @@ class Reporter:
         return answer.json
 
     def resource(self, name="web", **query):
-        """The id of a resource."""
+        """Returns the id of a resource."""
         items = self.get("v2/namespace-scoped/resource-results", search=name, namespaces="shop", **query)["items"]
         return next(item["id"] for item in items if item["name"] == name)
 
@@ -130,7 +130,7 @@ def test_shapes(reporter, path):
 
 
 def test_the_page_lists_the_paths():
-    """Each path that is served is in the page, and no other"""
+    """The page lists exactly the paths that are served"""
     listed = {line.split("`")[1] for line in PAGE.splitlines() if line.startswith("| `v")}
     served = {path.replace("ID", "<id>").replace("kyverno", "<source>").replace("properties/k", "properties/<property>")
               for path in SHAPES} | {"v2/namespaces/resolve-selector"}
@@ -140,7 +140,7 @@ def test_the_page_lists_the_paths():
 # --- what differs from Policy Reporter, on purpose ---
 
 def test_policies_of_one_name(reporter):
-    """A line for each source and category; its severity is the highest"""
+    """A policy has a line for each source and category, with the highest severity"""
     lines = [line for line in reporter.get("v2/policies") if line["policy"] == "p1"]
     assert lines == [
         {"source": "kyverno", "category": "Other", "policy": "p1", "severity": "low", "results": {"pass": 1}},
@@ -156,7 +156,7 @@ def test_without_a_severity(reporter):
 
 
 def test_one_resource_with_and_without_a_uid(reporter):
-    """Both results are of one resource, by either of its ids"""
+    """A result with the uid of a resource, and one without, are results of that resource, by either of its ids"""
     (item,) = reporter.get("v2/namespace-scoped/resource-results", resource_id=reporter.resource())["items"]
     assert item["uid"] == "u" and item["status"] == {"pass": 1, "fail": 1, "warn": 0, "error": 0, "skip": 0}
     ids = reporter.database.psql("SELECT kube_reports_internal.reporter_id(id) FROM kube_reports_internal.subject "
@@ -165,7 +165,7 @@ def test_one_resource_with_and_without_a_uid(reporter):
     for id in ids:
         assert reporter.get(f"v2/resource/{id}/results") == reporter.get(f"v2/resource/{ids[0]}/results")
     assert reporter.get(f"v2/resource/{ids[0]}/results")["count"] == 2
-    # Filters of a resource's results, which Policy Reporter ignores.
+    # These filters limit the results of a resource; Policy Reporter ignores them.
     assert reporter.get(f"v2/resource/{ids[0]}/results", status="fail", policies="p1")["count"] == 1
 
 
@@ -190,7 +190,7 @@ def test_targets(reporter):
 # --- hostile and wrong input ---
 
 def test_hostile_texts(reporter):
-    """Texts of SQL and patterns are texts: nothing has them, or what has them is found"""
+    """SQL and patterns in parameters are plain texts: rows that contain the text are found, or none"""
     for name in ("sources", "categories", "policies", "rules", "kinds", "apis", "resources", "namespaces", "status",
                  "severities", "search", "resource_id"):
         for text in ("'", "\"", "x') OR true --", "%", "_", "\\", "ü" * 1000, "{}", "$1"):
@@ -215,7 +215,7 @@ def test_hostile_order(reporter, path, sort):
 
 
 def test_pages(reporter):
-    """Every row comes once; numbers that are none mean the first page of the largest size"""
+    """Pages have every row once; a wrong number means the first page with the largest size"""
     whole = reporter.get("v2/namespace-scoped/results")
     assert whole["count"] == len(whole["items"]) == 5
     for direction in ("asc", "desc"):
@@ -247,7 +247,7 @@ def test_unknown(reporter):
 
 
 def test_a_long_list(reporter):
-    """It comes in pieces; without a page it has 10,000 rows and the number of all"""
+    """A long list comes in pieces; without a page it has 10,000 rows, and the number of all rows"""
     reporter.database.psql(f"""
         SELECT kube_reports.create_report('{reporter.stack.cluster}',
             jsonb_build_object('apiVersion', 'wgpolicyk8s.io/v1alpha2', 'kind', 'PolicyReport',
@@ -271,7 +271,7 @@ def test_a_long_list(reporter):
 # --- who sees what ---
 
 def test_one_namespace(reporter):
-    """The path of a namespace shows its reports alone, whatever the parameters say"""
+    """The path of a namespace shows only reports of that namespace, whatever the parameters are"""
     for path in SHAPES:
         if path == "v2/targets":
             continue
@@ -285,7 +285,7 @@ def test_one_namespace(reporter):
 
 
 def test_another_cluster(reporter):
-    """By uid or name, if the proxy's role reads it whole"""
+    """A path names another cluster by uid or name; it is answered if the proxy's role may read the whole cluster"""
     database = reporter.database
     database.psql(f"SELECT kube_reports.register_cluster('{ELSEWHERE}', 'else''where')")
     document = report("x", "far", results=[result("of-another", "fail", resources=[pod("p", "far")])])
@@ -306,7 +306,7 @@ def test_another_cluster(reporter):
 
 
 def test_authorization(reporter):
-    """Without a right to the path there is no answer"""
+    """A user without a right to the path gets no answer"""
     for user in ("nobody", None):
         for path in ("v2/findings", "namespaces/shop/v2/findings", f"clusters/{ELSEWHERE}/v2/findings",
                      "v1/namespaces"):
@@ -318,7 +318,7 @@ def basic(user, password):
 
 
 def test_token_as_password(delegate):
-    """A user and a token by HTTP Basic, which is all that Policy Reporter UI can send; elsewhere it means nothing"""
+    """Policy Reporter UI can send a token only as the password of HTTP Basic; on other paths this is no login"""
     delegation = delegate()
     server = delegation.apiserver
     server.token_rule = lambda spec: {"authenticated": spec["token"] == "good", "user": {"username": "ui"}}
@@ -339,7 +339,7 @@ def test_token_as_password(delegate):
 
 
 def test_selector_of_namespaces(reporter, module_apiserver):
-    """The namespaces with some labels that have results: kube-apiserver knows the labels"""
+    """Labels select namespaces that have results; kube-apiserver knows the labels"""
     delegation = Delegation(reporter.stack, module_apiserver, stack_command)
     try:
         module_apiserver.access_rule = lambda spec: {"allowed": True}
@@ -372,7 +372,7 @@ def test_selector_of_namespaces(reporter, module_apiserver):
 
 
 def test_the_page(reporter, module_apiserver):
-    """The page's configurations of the UI lead to answers, with the rights and the keys of the Secret that it says"""
+    """The UI's configurations in the page get answers, with the rights and the Secret in the page"""
     blocks = re.findall(r"```(\w*)\n(.*?)```", PAGE, re.S)
     documents = [document for language, text in blocks if language == "yaml" for document in yaml.safe_load_all(text)]
     clusters = [cluster for document in documents for cluster in document.get("clusters", ())]

@@ -83,14 +83,14 @@ def bouncer(own_stack):
         made.append(PgBouncer(own_stack.database, mode, **more))
         return made[-1]
     yield make
-    # Clients that are connected through it have lost the server by then.
+    # End the proxies first: they are connected through the poolers.
     own_stack.end_proxies()
     for pooler in made:
         pooler.remove()
 
 
 def serves(proxy, ns, name):
-    """Writes, reads and watches through it."""
+    """Checks that the proxy writes, reads and watches."""
     api, path = proxy.api(), path_of(POLR, ns)
     stored = api.create(POLR, report(name), ns)
     with api.watch(path, resourceVersion=stored["metadata"]["resourceVersion"]) as watch:
@@ -101,16 +101,16 @@ def serves(proxy, ns, name):
 
 
 def test_session_pooling(own_stack, bouncer, ns):
-    """A proxy works through a pooler that keeps sessions, also when that is started anew"""
+    """A proxy works through a pooler that keeps sessions, also after the pooler was started again"""
     pooler = bouncer("session")
-    # With one worker, what one client is answered holds for the next.
+    # There is one worker, so that an answer to one client holds for the next one.
     proxy = own_stack.proxy(connection=pooler.connection("kube_reports_proxy"), flags=["--workers=1"])
     serves(proxy, ns, "r1")
     pooler.stop()
     until(lambda: proxy.api().get(path_of(POLR, ns, "r1")).code == 503, 20, "the proxy to notice")
     pooler.start()
     proxy.wait_ready()
-    # Connections for writes come back by themselves as well.
+    # Connections for writes come back by themselves, too.
     until(lambda: proxy.api().post(path_of(POLR, ns), report("again")).code in (201, 409), 20, "a write")
     serves(proxy, ns, "r2")
     assert REFUSAL not in proxy.log_path.read_text()
@@ -118,11 +118,11 @@ def test_session_pooling(own_stack, bouncer, ns):
 
 @pytest.mark.parametrize("mode", ["transaction", "statement"])
 def test_other_pooling_is_refused(own_stack, bouncer, ns, mode):
-    """A pooler that hands sessions on is refused, with the reason; when it keeps them the proxy serves; and back"""
+    """A pooler of transactions or statements is refused, with the reason; one that keeps sessions is used; and back"""
     pooler = bouncer(mode)
     proxy = own_stack.proxy(connection=pooler.connection("kube_reports_proxy"), ready=False)
     until(lambda: REFUSAL in getattr(proxy.answers("/readyz/database"), "body", b"").decode(), 30, "the reason")
-    # Another worker may have answered: the first one has to have found out as well before the mode changes.
+    # Another worker may have answered: wait until the first one has found out, too, before the mode changes.
     told = '"error","worker":0,"message":"the pooler'
     until(lambda: told in proxy.log_path.read_text(), 30, "the line of the first worker")
     assert proxy.api().get(path_of(POLR, ns)).code == 503
@@ -141,7 +141,7 @@ def test_other_pooling_is_refused(own_stack, bouncer, ns, mode):
 
 
 def test_refused_on_a_busy_pooler(own_stack, bouncer):
-    """It is found out also when others take and leave the pooler's sessions all the time"""
+    """A pooler of transactions is also refused while other clients take and leave its sessions all the time"""
     pooler = bouncer("transaction", pool_size=8)
     others = [psycopg2.connect(pooler.connection()) for _ in range(4)]
     script = pooler.directory / "busy.sql"
@@ -162,7 +162,7 @@ def test_refused_on_a_busy_pooler(own_stack, bouncer):
 
 @pytest.mark.parametrize("mode", ["session", "transaction", "statement"])
 def test_readers(own_stack, bouncer, ns, mode):
-    """Readers and SQL writers may use any mode: each sees what is theirs, however sessions are handed on"""
+    """Readers and SQL writers may use any mode: each role sees only what it may see, whichever session it gets"""
     database = own_stack.database
     other = ns + "-other"
     for name in ROLES[2:]:

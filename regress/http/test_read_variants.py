@@ -21,14 +21,14 @@ COLUMNS = {
 
 
 def stack_of(variant, cluster=None):
-    """A stack whose database has that variant."""
+    """Starts a stack whose database has this variant."""
     made = conftest.Stack(variant)
     made.cluster = cluster or made.cluster
     return made.begin()
 
 
 def copy_rows(source, target, after=0):
-    """Takes objects, log and lanes over, those above a version, in one transaction."""
+    """Copies objects and log above a version, and the floors of lanes, in one transaction."""
     script = "BEGIN; SET LOCAL session_replication_role = replica;\n"
     for table, columns in COLUMNS.items():
         rows = run(["psql", "-X", "-q", "-d", source.connection("postgres"), "-c",
@@ -41,7 +41,7 @@ def copy_rows(source, target, after=0):
 
 
 def fill(api):
-    """Objects of several sizes and namespaces, some of them changed and deleted afterwards."""
+    """Creates objects of several sizes in several namespaces; changes and deletes some of them."""
     chance = random.Random(11)
     for n in range(60):
         labels = {"n": str(n % 5), "even": str(n % 2 == 0).lower()} if n % 7 else None
@@ -79,7 +79,7 @@ def pair():
 
 
 def same(pair, path, accept=None, **query):
-    """Asks both, and compares code, type and bytes; ages in tables may differ by a second."""
+    """Asks both variants, and compares code, type and bytes; asks again, because ages may differ by a second."""
     def answers():
         given = [api.get(path, accept=accept, **query) for api in pair[0]]
         return [(answer.code, answer.headers.get("content-type"), answer.body) for answer in given]
@@ -137,7 +137,7 @@ def test_versions(pair):
 
 
 def events_of(api, path, accept, count, query):
-    """The first events of a watch, as their bytes."""
+    """Returns the first events of a watch."""
     with api.watch(path, accept=accept, **query) as watch:
         return [watch.event() for _ in range(count)]
 
@@ -160,7 +160,7 @@ def test_watch(pair, accept):
 
 @pytest.mark.parametrize("accept", (None, PARTIAL, TABLE))
 def test_feed(pair, accept):
-    """Watches that wait get what is written, and a bookmark before they end"""
+    """Open watches get what is written, and a bookmark before they end"""
     apis, _, (source, target) = pair
     namespace = f"fed-{len(accept or '')}"
     newest = int(source.psql("SELECT max(version) FROM kube_reports_internal.change", user="postgres"))
@@ -175,13 +175,13 @@ def test_feed(pair, accept):
     assert [kind for kind, _ in told[0]] == ["ADDED"] * 3 + ["BOOKMARK"]
     for _, document in (*told[0], *told[1]) if accept == TABLE else ():
         for row in document["rows"]:
-            # The age, which depends on when the event was rendered.
+            # Remove the age, which depends on the time when the event was rendered.
             row["cells"].pop()
     assert told[0] == told[1]
 
 
 def test_watch_too_old(pair):
-    """A watch from before the log"""
+    """A watch from a version before the log, and from a wrong version"""
     for query in ({"resourceVersion": 1}, {"resourceVersion": "x"}):
         same(pair, path_of(POLR), watch="true", timeoutSeconds=1, **query)
 

@@ -13,7 +13,7 @@ RESULTS = [{"source": "kyverno", "policy": "p", "rule": rule, "result": "pass", 
 
 
 def caught_up(publisher, subscriber):
-    """Waits until everything that is committed has been applied."""
+    """Waits until the subscriber has applied everything that is committed."""
     end = publisher.psql("SELECT pg_current_wal_lsn()", user="postgres")
     until(lambda: publisher.psql("SELECT count(*) FROM pg_stat_replication"
                                  f" WHERE application_name = 'reports' AND replay_lsn >= '{end}'",
@@ -24,7 +24,7 @@ def caught_up(publisher, subscriber):
 
 
 def subscribe(publisher, subscriber, prepare):
-    """Starts the subscriber and subscribes by the page; prepare: the call of prepare_subscriber()."""
+    """Starts the subscriber, and subscribes as the page says; prepare is the call of prepare_subscriber()."""
     subscriber.start("wal_level = logical")
     for role in ("kube_reports_owner", "kube_reports_reader"):
         subscriber.psql(f"CREATE ROLE {role} LOGIN", user="postgres", database="postgres")
@@ -41,12 +41,12 @@ EVENTS = "SELECT report, policy, rule, old_status, new_status FROM kube_reports.
 
 
 def check_uses(publisher, subscriber, content, directory):
-    """What the page says of exports and dumps of a subscriber."""
+    """Checks what the page says about exports and dumps of a subscriber."""
     exported = "SELECT r::text FROM kube_reports.export_results() r ORDER BY 1"
     found = publisher.psql(exported, user="kube_reports_reader")
     assert len(found.splitlines()) == 8
     assert subscriber.psql(exported, user="kube_reports_reader") == found
-    # Events can be followed at the publisher alone; the view shows them everywhere.
+    # Events can be followed at the publisher only; the view shows them at both.
     assert len(publisher.psql(EVENTS, user="kube_reports_reader").splitlines()) > 10
     refused = subscriber.psql("\\set VERBOSITY verbose\n" + EVENTS, user="kube_reports_reader", check=False)
     assert "0A000" in refused.err and "cannot be followed on a subscriber" in refused.err
@@ -65,14 +65,14 @@ def check_uses(publisher, subscriber, content, directory):
 
 
 def test_subscriber(own_stack, tmp_path):
-    """A publication of all tables: a copy to read, which takes over when the publisher goes"""
+    """A publication of all tables gives a copy to read, which takes over when the publisher goes"""
     own_stack.begin("wal_level = logical")
     publisher, subscriber = own_stack.database, Database()
     api = own_stack.proxy().api()
     try:
         api.create(POLR, report("before", results=RESULTS), "ns")
         publisher.psql(block("CREATE PUBLICATION"), user="postgres")
-        # What is published goes on as before: updates, deletes, history that is taken back, counts that are folded.
+        # Published tables are written as before: updates, deletes, history that is taken back, counts that are folded.
         results = [{**RESULTS[0], "result": "fail"}, *RESULTS[1:]]
         assert api.patch(path_of(POLR, "ns", "before"), {"results": results}).code == 200
 
@@ -86,7 +86,7 @@ def test_subscriber(own_stack, tmp_path):
         settle_results(publisher)
         caught_up(publisher, subscriber)
 
-        # Nobody writes any more, but the proxy's upkeep, which changes nothing of this.
+        # End the proxies, whose upkeep still writes.
         own_stack.end_proxies()
         settle_results(publisher)
         caught_up(publisher, subscriber)
@@ -97,7 +97,8 @@ def test_subscriber(own_stack, tmp_path):
         assert subscriber.psql("SELECT count(*) FROM kube_reports.verify()") == "0"
         assert subscriber.psql("SELECT restore_pending FROM kube_reports.status") == "f"
 
-        # A reader of the copy: granted at the publisher, then here, where privileges are made.
+        # Grant a reader of the copy at the publisher, and then at the subscriber, where this call grants the
+        # privileges.
         publisher.psql("SELECT kube_reports.grant_reader('kube_reports_reader')")
         caught_up(publisher, subscriber)
         subscriber.psql("SELECT kube_reports.grant_reader('kube_reports_reader')")
@@ -107,7 +108,7 @@ def test_subscriber(own_stack, tmp_path):
         assert subscriber.psql(query, user="kube_reports_reader") == found
         check_uses(publisher, subscriber, content, tmp_path)
 
-        # It takes over: ids and versions go on above everything that was replicated.
+        # The subscriber takes over: ids and versions go on above all that were replicated.
         newest = int(publisher.psql("SELECT last_value FROM kube_reports_internal.version_seq"))
         clusters = int(publisher.psql("SELECT max(id) FROM kube_reports.cluster"))
         as_superuser, as_owner = block("DROP SUBSCRIPTION").splitlines()
@@ -126,12 +127,12 @@ def test_subscriber(own_stack, tmp_path):
 
 
 def test_subscriber_of_a_publisher_that_has_dropped_months(own_stack):
-    """By the page it begins with the publisher's oldest month: then verify() misses nothing"""
+    """As the page says, the subscriber begins with the publisher's oldest month: then verify() finds nothing missing"""
     own_stack.begin("wal_level = logical")
     publisher, subscriber = own_stack.database, Database()
     api = own_stack.proxy().api()
     try:
-        # Results that are still open, whose events have been dropped.
+        # Results that still exist when their events are dropped.
         document = sql_text(report("old", "ns", results=RESULTS))
         publisher.psql(f"SELECT kube_reports.import_report('{own_stack.cluster}', {document}::kube_reports.report,"
                        " now() - interval '100 days')")
@@ -153,7 +154,7 @@ def test_subscriber_of_a_publisher_that_has_dropped_months(own_stack):
         assert subscriber.psql(look) == oldest
         assert subscriber.psql(CONTENT) == publisher.psql(CONTENT) != ""
         assert subscriber.psql("SELECT count(*) FROM kube_reports.verify()") == "0"
-        # What the page says of earlier, empty months.
+        # With an earlier, empty month, verify() reports what the page says.
         subscriber.psql("SELECT kube_reports.make_history(now() - interval '100 days')")
         assert subscriber.psql("SELECT DISTINCT what FROM kube_reports.verify()") == "report_change"
     finally:

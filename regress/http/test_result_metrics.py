@@ -1,6 +1,6 @@
 """
-policy_report_result and cluster_policy_report_result at /metrics (issue 5): Policy Reporter's simple mode, from the
-counts.
+policy_report_result and cluster_policy_report_result at /metrics (issue 5): the metrics of Policy Reporter's simple
+mode, from the stored counts.
 """
 
 import collections
@@ -20,7 +20,7 @@ INTERVAL = ("--result-metrics-interval=1s",)
 
 
 def series(proxy, api=None):
-    """What the counts at /metrics are, by metric and labels; and the metrics without labels."""
+    """Returns the counts at /metrics, by metric and labels, and the metrics without labels."""
     if api is not None:
         text = api.get("/metrics").body.decode()
     else:
@@ -41,8 +41,8 @@ def series(proxy, api=None):
 
 def expected(documents):
     """
-    The same from the documents, as Policy Reporter's listener counts them: one for each result, category Other by
-    default.
+    Returns the counts of these documents, as Policy Reporter's listener counts them: one for each result, with the
+    category Other by default.
     """
     counts = collections.Counter()
     for document in documents:
@@ -57,7 +57,7 @@ def expected(documents):
 
 
 def another_cluster(stack, number):
-    """A proxy of a cluster of its own that shows so many series."""
+    """Starts a proxy of a new cluster that shows at most so many series."""
     cluster = str(uuid.uuid4())
     role = f"proxy_{cluster}"
     stack.database.psql(f'CREATE ROLE "{role}" LOGIN', user="postgres")
@@ -67,8 +67,8 @@ def another_cluster(stack, number):
 
 def test_counts_follow_the_documents(module_stack):
     """
-    Both ports, every worker, all types whose results count; what needs escaping comes back as it was; what is gone has
-    no series
+    Both ports and every worker show the counts of all types; texts that need escaping come back unchanged; results that
+    are gone have no series
     """
     proxy = module_stack.proxy(flags=("--result-metrics-series=1000", *INTERVAL))
     api = proxy.api()
@@ -112,7 +112,7 @@ def test_none_without_the_flag(stack):
 
 
 def test_the_number_is_bounded(module_stack):
-    """Failing ones first, the same ones every time; how many are left out is told"""
+    """Beyond the limit, failing results are shown first, the same ones every time; a metric has the number left out"""
     results = [result(f"p{number:03}", "fail" if number % 3 == 0 else "pass") for number in range(60)]
     document = report("many", "many", results=results)
     proxy = another_cluster(module_stack, 25)
@@ -130,7 +130,7 @@ def test_the_number_is_bounded(module_stack):
 
 
 def test_long_labels_cannot_exceed_the_room(module_stack):
-    """The room for texts is bounded as well: what does not fit counts as left out, and the rest parses"""
+    """The room for texts is bounded as well: series without room count as left out, and the rest can be parsed"""
     proxy = another_cluster(module_stack, 20)
     results = [result(f"{number:02}" + '"' * 500, "fail", category="\\" * 500, source="\n" * 500)
                for number in range(20)]
@@ -141,7 +141,7 @@ def test_long_labels_cannot_exceed_the_room(module_stack):
 
 
 def test_the_database_is_asked_seldom(module_stack):
-    """However many scrape, of whatever worker: once in an interval"""
+    """The proxy reads the counts once in an interval, however many clients ask, and whichever worker answers"""
     proxy = module_stack.proxy(flags=("--result-metrics-series=1000", "--result-metrics-interval=1h"))
     readings, threads = [], []
     for _ in range(24):
@@ -158,8 +158,8 @@ def test_the_database_is_asked_seldom(module_stack):
 
 def test_without_the_database(own_stack):
     """
-    The rest is there, at once while it is away, and after three seconds when it does not answer; then the counts are
-    there again
+    Other metrics are shown at once while the database is away, and after three seconds when it does not answer; later
+    the counts are shown again
     """
     own_stack.begin()
     proxy = own_stack.proxy(flags=("--result-metrics-series=1000", *INTERVAL))

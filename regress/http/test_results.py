@@ -1,5 +1,6 @@
 """
-Results, history and counts equal what the documents say, whoever writes, however many at once (issue 5, done when 3).
+Results, history and counts agree with the documents, however they are written, and by however many writers at once
+(issue 5, done when 3).
 
 RESULT_WRITES is the number of random writes: 800 for make check, 50000 for the full run.
 """
@@ -46,7 +47,7 @@ def random_results(choice):
 
 
 def random_transaction(choice, clusters):
-    """A write by SQL, or several to one type, of which some may be rolled back, and all."""
+    """Returns a transaction with one write or several to one type; some of them, or all, may be rolled back."""
     cluster, plural = choice.choice(clusters), choice.choice(list(TYPES))
 
     def api_write():
@@ -54,7 +55,8 @@ def random_transaction(choice, clusters):
 
     # DML locks the store, the API one lane of it: a transaction that does both locks the store first.
     steps = [random_write(choice, cluster, plural, (40, 40, 15, 3, 2))]
-    # Several writes wait in a circle when they store the same new texts in another order, unless nobody else writes.
+    # Several writes may wait in a circle when they store the same new texts in another order, unless no other session
+    # writes.
     alone = "SELECT kube_reports.lock_writes()"
     if choice.random() < 0.25:
         steps = [alone, *steps, "SAVEPOINT a", api_write(), choice.choice(("ROLLBACK TO a", "RELEASE a")), api_write()]
@@ -88,8 +90,8 @@ def random_write(choice, cluster, plural, weights):
 
 def write_by_sql(database, choice, clusters, script, count, name="kube_reports"):
     """
-    Random transactions by psql; gives what it complained of.  What fails is rolled back by itself, in subtransactions
-    of psql.
+    Runs random transactions with psql; returns the errors that psql prints.  psql rolls failed statements back to
+    savepoints.
     """
     script.write_text("".join(random_transaction(choice, clusters) for _ in range(count)), encoding="utf-8")
     return run(["psql", "-X", "-q", "-o", "/dev/null", "-v", "VERBOSITY=sqlstate", "-v",
@@ -99,7 +101,8 @@ def write_by_sql(database, choice, clusters, script, count, name="kube_reports")
 
 def check_complaints(texts):
     """
-    What is not there, or is there already, is the writer's affair; anything else, such as a deadlock, is a failure.
+    Checks the errors that psql printed: a missing object, or one that exists already, is no failure; anything else,
+    such as a deadlock, is a failure.
     """
     codes = collections.Counter(line.split("ERROR:")[1].strip() for text in texts for line in text.splitlines()
                                 if "ERROR:" in line)
@@ -107,7 +110,7 @@ def check_complaints(texts):
 
 
 def expected_results(document, cluster, namespace):
-    """The results of a report, computed from the document without a line of the product."""
+    """Returns the results of a report, computed from the document without the product's code."""
     rows = []
     for result in document["body"].get("results", []):
         scope = document["body"].get("scope")
@@ -126,7 +129,7 @@ def expected_results(document, cluster, namespace):
 
 
 def compare(database, name="kube_reports"):
-    """Everything derived against a computation from the documents."""
+    """Compares everything that is derived with a computation from the documents."""
 
     def rows_of(sql):
         return [json.loads(line) for line
@@ -178,7 +181,7 @@ def compare(database, name="kube_reports"):
                 GROUP BY 1, 2, 3, 4, 5""")
             for status in row["counts"] if row["counts"][status] != 0} == dict(policies)
 
-    # Played again from the beginning, history ends where the results are; its times are theirs.
+    # A replay of history from its beginning ends with the results that are stored, and with their times.
     life = {}
     for row in rows_of("SELECT c.origin, c.key, c.old_status, c.new_status, c.at, c.first_seen, c.old_since FROM "
                        "kube_reports_internal.result_change c"
@@ -196,13 +199,13 @@ def compare(database, name="kube_reports"):
     assert database.psql("SELECT * FROM kube_reports.verify()", database=name) == ""
 
 
-# A rebuild would mend what a write has done wrong: the other case is without one.
+# A rebuild would correct mistakes of writes; so the first case has none.
 @pytest.mark.parametrize("window, rebuild", [("10 minutes", False), ("0", True)])
 def test_random_writers(own_stack, window, rebuild, tmp_path):
     """
-    8 writers over four lanes of two clusters, with rollbacks, savepoints, deletes, DML, upkeep, or rebuilds, meanwhile;
-    then a dump of it
-    all is restored, and written to before its results are there again"""
+    Eight writers in four lanes of two clusters, with rollbacks, savepoints, deletes and DML, beside upkeep or rebuilds.
+    Then a dump is restored, and is written to before its results are derived
+    """
     own_stack.begin("deadlock_timeout = 100ms", "log_statement = none")
     database, api = own_stack.database, own_stack.proxy().api()
     database.psql(f"SELECT kube_reports.register_cluster('{SECOND}', 'second')")
@@ -234,7 +237,7 @@ def test_random_writers(own_stack, window, rebuild, tmp_path):
     def guarded(work, *arguments):
         try:
             work(*arguments)
-        except Exception as error:  # told to the test below
+        except Exception as error:  # the test reports it below
             failures.append(f"ERROR: {error!r}")
 
     writers = [threading.Thread(target=guarded, args=(by_http if number < 2 else by_sql, number))
@@ -267,7 +270,7 @@ def test_random_writers(own_stack, window, rebuild, tmp_path):
 
 
 def test_rebuilds_meet(own_stack):
-    """Of two rebuilds that find the same counts wrong one mends them; meanwhile reports are written"""
+    """Two rebuilds find the same wrong counts: one of them corrects them, while reports are written"""
     own_stack.begin()
     database, api = own_stack.database, own_stack.proxy().api()
     choice = random.Random(8)
@@ -297,7 +300,7 @@ def test_rebuilds_meet(own_stack):
     compare(database)
 
 
-# A writer of each of eight lanes; in a cluster, two lanes count in the same cells, and all share what is stored once.
+# One writer in each of eight lanes: the two lanes of a cluster count in the same cells, and all lanes share texts.
 COUNTED_WRITE = """
     CREATE FUNCTION public.counted_write(writer integer, number integer, first text) RETURNS SETOF kube_reports.report
         LANGUAGE sql AS $$
@@ -324,8 +327,8 @@ COUNTED_WRITE = """
 @sql_writers_of_c
 def test_counts_are_not_hot(own_stack, tmp_path):
     """
-    Writers of the same counts neither queue nor deadlock, nor does folding: pgbench in eight lanes, beside a
-    transaction that stays open
+    Writers of the same counts, and folding, neither wait for each other nor deadlock: pgbench writes in eight lanes,
+    beside a transaction that stays open
     """
     own_stack.begin("deadlock_timeout = 100ms")
     database, done = own_stack.database, threading.Event()
@@ -352,7 +355,7 @@ def test_counts_are_not_hot(own_stack, tmp_path):
                 assert cursor.fetchone() == (2,)
                 write(1, 7, 2, 30, "'first'")
                 assert database.at_lane_lock("l.granted") == str(open_writer.info.backend_pid)
-            # Policies that nobody had, several writers at a time, in any order.
+            # Policies that are new: several writers store them at a time, in any order.
             write(0, 8, 32, 60, "'first' || :n")
         finally:
             done.set()
@@ -365,8 +368,7 @@ def test_counts_are_not_hot(own_stack, tmp_path):
 
 def test_unchanged_scan(own_stack):
     """
-    A scan with new times only writes the reports, no result, no history; a kind that comes again elsewhere writes
-    neither
+    A scan that changes only times writes the reports, but no result and no history
     """
     own_stack.begin()
     database, api = own_stack.database, own_stack.proxy().api()
@@ -390,8 +392,8 @@ def test_unchanged_scan(own_stack):
 
 def test_a_cluster_goes_while_its_log_is_compacted(own_stack):
     """
-    Whoever deletes a cluster waits for folding, and upkeep for the cluster's rows, but never for each other; nothing of
-    it stays
+    A deletion of a cluster waits for folding, or upkeep for rows of the cluster, but both never deadlock; no count of
+    the cluster stays
     """
     own_stack.begin()
     database, cluster = own_stack.database, "00000000-0000-0000-0000-00000000dead"
@@ -401,14 +403,14 @@ def test_a_cluster_goes_while_its_log_is_compacted(own_stack):
     database.psql(f"SELECT kube_reports.register_cluster('{cluster}')")
     database.psql(f"SELECT kube_reports.create_report('{cluster}', '{document}')")
     database.psql("SELECT kube_reports.set_setting('log_retention', '0')")
-    # Else a step in the last days of a month does nothing but that.
+    # Make the next month of history first: in the last days of a month, a step of upkeep would do only that.
     database.psql("SELECT kube_reports.make_history(now() + interval '5 days')")
     gone = f"(SELECT id FROM kube_reports.cluster WHERE uid = '{cluster}')"
     with contextlib.closing(psycopg2.connect(database.connection())) as deleter, ThreadPoolExecutor(1) as pool:
         with deleter, deleter.cursor() as cursor:
             cursor.execute(f"DELETE FROM kube_reports.object WHERE cluster_id = {gone}")
             cursor.execute(f"DELETE FROM kube_reports_internal.lane WHERE cluster_id = {gone}")
-            # Not a step that collects garbage.
+            # Postpone the collection of garbage, so that the step does other work.
             upkeep = pool.submit(database.psql,
                                  "UPDATE kube_reports_internal.garbage_sweep SET due_at = now() + interval '1 minute';"
                                                 " SELECT kube_reports.maintain()")

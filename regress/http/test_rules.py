@@ -48,7 +48,7 @@ def register(stack, document):
 
 @pytest.fixture
 def serve(stack, api):
-    """Registers a type with this schema; gives the path of its collection and what was said."""
+    """Registers a type with this schema; returns the path of its collection, and what the database said."""
     registered = []
 
     def begin(plural, schema, ns):
@@ -69,14 +69,14 @@ def document(name, **spec):
 
 
 def told(answer):
-    """The one warning about rules, without its quotes."""
+    """Returns the one warning about rules, without its quotes."""
     [warning] = [text for text in answer.warnings if WORDS in text]
     return json.loads(warning[len("299 - "):])
 
 
 @checks_of_c
 def test_rules_are_named(api, serve, ns):
-    """WARN-01: at registration by a WARNING with all of them, and by a header of every write that may break them"""
+    """WARN-01: a WARNING at registration names all rules, and so does a header of every write that may break them"""
     path, said = serve("limits", SCHEMA, ns)
     assert "WARNING:  x-kubernetes-validations of limits.rules.example, version v1, are not evaluated" in said
     for rule in RULES:
@@ -102,7 +102,7 @@ def test_rules_are_named(api, serve, ns):
 
 @checks_of_c
 def test_the_warning_is_bounded(api, serve, ns):
-    """WARN-01: however many and long the rules are, and whatever else there is to warn of"""
+    """WARN-01: the warning is bounded, however many and long the rules are, and whatever other warnings there are"""
     schema = copy.deepcopy(SCHEMA)
     schema["properties"]["spec"]["x-kubernetes-validations"] = [
         {"rule": f"self.low != {number} || {'x' * 5000}"} for number in range(500)]
@@ -119,7 +119,7 @@ def test_the_warning_is_bounded(api, serve, ns):
 
 
 def test_rules_follow_the_schema(api, stack, serve, ns):
-    """A type that is registered again without rules has none to tell of"""
+    """A type that is registered again without rules gives no warning"""
     path, _ = serve("limits", SCHEMA, ns)
     schema = json.loads(json.dumps(SCHEMA).replace("x-kubernetes-validations", "x"))
 
@@ -137,7 +137,7 @@ def test_rules_follow_the_schema(api, stack, serve, ns):
 
 
 def test_rules_are_published(api, serve, ns):
-    """OAPI-12: clients that evaluate them themselves find them in the schema"""
+    """OAPI-12: the published schema has the rules, for clients that evaluate them"""
     serve("limits", SCHEMA, ns)
 
     def published():

@@ -1,6 +1,6 @@
 """
-A database of one's own, by the commands of the README: install, serve, dump, restore, remove; the statements of
-docs/operations.md that look at it.
+A database is installed, served, dumped, restored and removed with the commands of the README; the statements of
+docs/operations.md run on it.
 """
 
 import os
@@ -16,7 +16,7 @@ from runbook import STATEMENTS, block
 
 
 class Own:
-    """A server without anything, and a directory with the files that the commands name."""
+    """An empty server, and a directory with the files that the commands name."""
 
     def __init__(self, stack, directory):
         self.stack, self.directory = stack, directory
@@ -41,7 +41,7 @@ class Own:
         self.api = self.serve("kube-reports-proxy --database" + proxy)
 
     def serve(self, command):
-        """The command that starts a proxy, at a port that is free."""
+        """Starts a proxy with this command at a free port; returns its API."""
         port = free_port()
         ports = f"--secure-port={port} --metrics-port={free_port()} --bind-address=127.0.0.1"
         with open(self.directory / "log", "wb") as log:
@@ -84,25 +84,25 @@ def own(tmp_path_factory):
 
 
 def test_install_by_the_readme(own):
-    """The proxy serves what the commands made: with AlwaysDeny to administrators alone"""
+    """The commands make a store and a proxy, which with AlwaysDeny serves administrators only"""
     assert own.api.post(path_of(POLR, "ns"), report("r", "ns")).code == 201
     assert own.psql("SELECT name FROM kube_reports.object", "reports") == "r"
 
 
 def test_dump_and_restore(own):
-    """Into another database, with several jobs: as the owner, what was stored"""
+    """The owner restores a dump into another database with several jobs: it has what was stored"""
     assert own.api.post(path_of(POLR, "ns"), report("dumped", "ns")).code == 201
     own.shell(block("pg_restore -j 4"))
     for sql in ("SELECT name, body::text FROM kube_reports.object ORDER BY 1",
                 "SELECT report, policy, status FROM kube_reports.typed_result ORDER BY 1, 2"):
         assert own.psql(sql, "restored") == own.psql(sql, "reports") != ""
         if VARIANT == "sql":
-            # No proxy is at the copy, whose upkeep would make the results.
+            # No proxy is connected to the copy, and upkeep of a proxy would derive the results.
             return
     assert own.psql("SELECT count(*) FROM kube_reports.verify()", "restored") == "0"
 
 
-# Statements that look; and what those find of which the page says it, in a store that serves.
+# Statements that only read; and patterns of what some of them find in a store that works, as the page says.
 LOOKING = [sql for sql in STATEMENTS if re.match(r"SELECT (\*|[a-z_]+,|[a-z]+ FROM|min)", sql)]
 FINDING = {"kube_reports.status": "f", "kube_reports.restore_status": "f", "min(relname)": r"report_change_\d{4}_\d\d",
            "extversion": r"\d+\.\d+", "pg_stat_activity": "kube_reports_proxy", "pg_stat_wal": r"\d",
@@ -126,7 +126,7 @@ def test_there_are_statements():
 
 
 def test_calls_that_mend(own):
-    """What the runbook tells to call without arguments can be called"""
+    """The calls without arguments in the runbook work"""
     calls = {sql for sql in STATEMENTS if re.fullmatch(r"CALL kube_reports\.(expire|rebuild)\(\)", sql)}
     assert len(calls) == 2
     for sql in sorted(calls):
@@ -135,7 +135,7 @@ def test_calls_that_mend(own):
 
 
 def test_remove_a_cluster(own):
-    """The last one: its proxy has stopped, then nothing of it is left, nor its role"""
+    """The last cluster is removed after its proxy has stopped: neither its rows nor its role stay"""
     assert own.psql("SELECT count(*) > 0 FROM kube_reports.object", "reports") == "t"
     own.stop()
     # The copy that was restored has grants for the role.
@@ -146,7 +146,7 @@ def test_remove_a_cluster(own):
     assert own.psql("SELECT count(*) FROM pg_roles WHERE rolname = 'kube_reports_proxy'", "reports") == "0"
 
 
-# What is left in a database: schemas, functions and settings; roles; settings of roles.
+# Everything that may be left: schemas, extensions, relations, functions; roles; settings of roles.
 LEFT = ("SELECT n.nspname FROM pg_namespace n WHERE n.nspname LIKE 'kube%'"
         " UNION ALL SELECT e.extname FROM pg_extension e WHERE e.extname LIKE 'kube%'"
         " UNION ALL SELECT c.oid::regclass::text FROM pg_class c WHERE c.oid >= 16384 AND c.relkind <> 't'"
@@ -157,7 +157,7 @@ LEFT = ("SELECT n.nspname FROM pg_namespace n WHERE n.nspname LIKE 'kube%'"
 
 
 def test_remove_everything(tmp_path):
-    """By the README: nothing is left in the database, no role, no file of make install"""
+    """After the commands of the README nothing is left in the database, no role, and no file of make install"""
     stack = Stack()
     made = Own(stack, tmp_path)
     installed = pathlib.Path(stack.database.directory) / "dest"
@@ -175,7 +175,7 @@ def test_remove_everything(tmp_path):
         uninstall = (f"make -C {TOP} --no-print-directory -s uninstall DESTDIR={installed} prefix=/usr "
                      f"VARIANT={VARIANT}")
         made.shell(block("sudo make uninstall", **{"sudo make uninstall": uninstall}))
-        # The page names the role that the page made.
+        # The page drops only the role that its commands made.
         made.psql("DROP ROLE kube_reports_reader", "reports")
         assert made.psql(LEFT, "reports") == ""
         assert files() == []

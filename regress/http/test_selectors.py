@@ -7,14 +7,14 @@ from client import failure
 
 @pytest.fixture(scope="module")
 def pods(types):
-    """A namespace for each set of labels that is asked for."""
+    """A type; each set of labels that a test asks for gets a namespace."""
     made = types.pods()
     made.seen = {}
     return made
 
 
 def matches(pods, selector, labels):
-    """Whether a list with this selector has an object of these labels."""
+    """Returns whether a list with this selector has an object with these labels."""
     key = repr(sorted(labels.items()))
     if key not in pods.seen:
         pods.seen[key] = f"set-{len(pods.seen)}"
@@ -168,8 +168,8 @@ def test_cluster_scope_has_no_namespace(types):
 
 def test_selectors_of_requests(pods):
     """
-    REQ-03, SEL-13, SEL-12: TestSelectorParsing: the first of a repeated parameter counts; a get ignores selectors; one
-    name must agree with itself
+    REQ-03, SEL-13, SEL-12: TestSelectorParsing: the first of a repeated parameter counts; a get ignores selectors; a
+    watch of one object refuses a selector for another name
     """
     for name in ("name1", "name2"):
         pods.create(name, "requests", labels={"foo": "bar" if name == "name1" else "baz"})
@@ -190,7 +190,7 @@ def test_selectors_of_requests(pods):
             watch.expect(("ADDED", "name1"))
     for selector in ("metadata.namespace=requests", "metadata.name!=name2"):
         failure(pods.api.get(path + "/name1", watch="1", fieldSelector=selector), 400, "BadRequest")
-    # What is no name is not another selector.
+    # A comma in the name adds no selector.
     with pods.api.watch(path + "/name1,metadata.namespace=requests", resourceVersion="0", timeoutSeconds=1) as watch:
         assert watch.end(20) == []
     for watch in ("false", "False", "fALSE", "0"):
@@ -200,8 +200,8 @@ def test_selectors_of_requests(pods):
 
 def test_unknown_options(pods):
     """
-    SEL-15, REQ-03, PAGE-05: TestPrepareContinueTokenRemainingItemCount: what is not known is ignored, a shard selector
-    as well: the list says of no shard
+    SEL-15, REQ-03, PAGE-05: TestPrepareContinueTokenRemainingItemCount: unknown parameters are ignored, and so is a
+    shard selector: the list names no shard
     """
     for name in ("a", "b"):
         pods.create(name, "unknown-options", labels={"foo": name})

@@ -21,7 +21,7 @@ def terminate(proxy):
 
 
 def refuses(proxy):
-    """Whether nobody listens on the API port any more."""
+    """Returns whether nothing listens on the API port any more."""
     try:
         with socket.create_connection(("127.0.0.1", proxy.port), 5):
             return False
@@ -31,8 +31,8 @@ def refuses(proxy):
 
 def test_readiness_first(module_stack, ns):
     """
-    LC-01, HL-02: readyz fails at once; everything else is served during the delay, new connections too, each of which
-    is to be closed
+    LC-01, HL-02: readyz fails at once; during the delay everything else is served, also on new connections; each answer
+    tells the client to close its connection
     """
     proxy = module_stack.proxy(flags=["--shutdown-delay-duration=3s"])
     kept = proxy.api(keep=True)
@@ -52,8 +52,8 @@ def test_readiness_first(module_stack, ns):
 
 def test_late_newcomers(module_stack, ns):
     """
-    LC-01, ERR-02: TestWithRetryAfter: once nothing is accepted any more, requests on connections that are still open
-    get a 429 and are to try again
+    LC-01, ERR-02: TestWithRetryAfter: when the listeners are closed, a request on a connection that is still open gets
+    a 429 that says when to try again
     """
     proxy = module_stack.proxy(flags=["--shutdown-timeout=20s"])
     paths = [path_of(POLR, ns), "/apis", "/version"]
@@ -62,7 +62,7 @@ def test_late_newcomers(module_stack, ns):
               for path in ("/livez?verbose", "/readyz?verbose", "/healthz?verbose", "/metrics?foo=bar")}
     for api in [*late, *exempt.values()]:
         assert api.get("/livez").code == 200
-    # A half-sent request keeps each worker from ending before the others are done.
+    # Half-sent requests keep the workers alive until the other connections have been tested.
     slow = [half_a_request(proxy, ns, f"slow{number}") for number in range(8)]
     terminate(proxy)
     until(lambda: refuses(proxy), 10, "the listeners to close")
@@ -74,7 +74,7 @@ def test_late_newcomers(module_stack, ns):
     for path, api in exempt.items():
         answer = api.get(path)
         assert answer.code == (500 if "readyz" in path else 200) and "Retry-After" not in answer.headers, (path, answer)
-    # These had begun in time, but nobody knew for what.
+    # These requests began in time, but the proxy could not know what they ask for.
     for connection, rest in slow:
         connection.send(rest)
         assert connection.getresponse().status in (201, 429)
@@ -83,7 +83,7 @@ def test_late_newcomers(module_stack, ns):
 
 
 def half_a_request(proxy, ns, name):
-    """A connection with a create under way, and the bytes that are missing."""
+    """Returns a connection with a create that is half sent, and the missing bytes."""
     connection = proxy.api().connect()
     body = json.dumps(report(name)).encode()
     connection.putrequest("POST", path_of(POLR, ns))
@@ -134,10 +134,10 @@ def waiting_locks(stack):
 
 
 def test_handshake_under_way(module_stack, ns):
-    """LC-01: a client that is in its TLS handshake when the listeners close is answered; nobody else is disturbed"""
-    # Freed memory is overwritten.
+    """LC-01: a client in its TLS handshake when the listeners close is answered; other clients are not disturbed"""
+    # Freed memory is overwritten, so that its use shows.
     proxy = module_stack.proxy(flags=["--shutdown-timeout=20s"], environment={"MALLOC_PERTURB_": "165"})
-    # A half-sent request keeps each worker from ending before the others are done.
+    # Half-sent requests keep the workers alive until the other connections have been tested.
     slow = [half_a_request(proxy, ns, f"under-way{number}") for number in range(8)]
     late = [socket.create_connection(("127.0.0.1", proxy.port), 20) for _ in range(8)]
     terminate(proxy)
@@ -155,9 +155,9 @@ def test_handshake_under_way(module_stack, ns):
 
 def test_slow_handshake(module_stack, ns):
     """
-    LC-01, W-04: clients that were accepted in time are answered, also when nothing else is under way and their
-    handshake takes a while: client-go takes a watch that was reset for a short one, and lists again.  One that stays
-    silent does not keep the proxy from ending.
+    LC-01, W-04: clients that were accepted in time are answered, also when their handshake is slow and nothing else is
+    in work: client-go would take a watch that was reset for a short one, and list again.  A client that stays silent
+    does not keep the proxy from ending.
     """
     proxy = module_stack.proxy(flags=["--shutdown-timeout=20s"])
     late = [socket.create_connection(("127.0.0.1", proxy.port), 20) for _ in range(4)]
@@ -176,8 +176,8 @@ def test_slow_handshake(module_stack, ns):
 
 def test_watches_end_little_by_little(module_stack, ns):
     """
-    LC-01, LC-03: TestWithWatchTerminationDuringShutdown: watches end cleanly, not all at once, and well within the time
-    there is
+    LC-01, LC-03: TestWithWatchTerminationDuringShutdown: watches end cleanly, not all at once, and well before
+    --shutdown-timeout
     """
     count, grace = 300, 8
     proxy = module_stack.proxy(flags=[f"--shutdown-timeout={grace}s"])
@@ -202,13 +202,13 @@ def test_watches_end_little_by_little(module_stack, ns):
         thread.join(30)
     assert len(ends) == count, "a watch did not end cleanly"
     ends.sort()
-    # Two workers end twenty in a tenth of a second each.
+    # Each of two workers ends twenty watches in a tenth of a second.
     assert 0.5 < ends[-1] - ends[0] < grace * 0.75 + 1
     assert proxy.process.wait(20) == 0
 
 
 def test_a_young_watch(module_stack, ns):
-    """W-04, LC-01: a watch that began as the signal came lasts a second, or client-go would list again"""
+    """W-04, LC-01: a watch that began just before the signal lasts a second; else client-go would list again"""
     proxy = module_stack.proxy(flags=["--shutdown-timeout=20s"])
     connection = proxy.api().connect()
     begun = time.monotonic()
@@ -221,7 +221,7 @@ def test_a_young_watch(module_stack, ns):
 
 
 def test_time_is_up(module_stack, ns):
-    """LC-01: a client that never ends its request holds nothing up for longer than --shutdown-timeout"""
+    """LC-01: a client that never ends its request delays the end by --shutdown-timeout at most"""
     proxy = module_stack.proxy(flags=["--shutdown-timeout=1s"])
     connection, _ = half_a_request(proxy, ns, "never")
     begun = time.monotonic()
@@ -243,9 +243,9 @@ def test_a_second_signal(module_stack, ns):
 
 class Client:
     """
-    A client that follows client-go's rules: one connection kept, another proxy when that one cannot be had, retries
-    only after an
-    error of the connection or an answer that asks for it."""
+    A client that follows client-go's rules: it keeps one connection, takes another proxy when it gets none, and repeats
+    a request only after an error of the connection or an answer that asks for it.
+    """
 
     def __init__(self, proxies, number):
         self.proxies = proxies
@@ -268,7 +268,7 @@ class Client:
         return answer
 
     def request(self, method, path, body=None):
-        """The answer, and whether an earlier try may have taken effect."""
+        """Returns the answer, and whether an earlier try may have taken effect."""
         uncertain = False
         for _ in range(200):
             try:
@@ -291,9 +291,9 @@ class Client:
 
 def test_rolling_restart(module_stack, ns):
     """
-    LC-01, LC-02, LC-03, W-11, RV-02: two proxies are replaced one after the other under writes, lists and watches: no
-    request fails
-    that client-go would not try again, no event is lost or comes twice, versions go on"""
+    LC-01, LC-02, LC-03, W-11, RV-02: two proxies are replaced in turn under writes, lists and watches: no request fails
+    that client-go would not repeat, no event is lost or comes twice, versions grow
+    """
     proxies = [module_stack.proxy(), module_stack.proxy()]
     failures, created, seen, connections = [], {}, [], []
     stop = threading.Event()

@@ -1,4 +1,4 @@
-"""--read-database: what a standby may answer, and what only the primary can."""
+"""--read-database: which reads a standby may answer, and which only the primary can answer."""
 
 import re
 
@@ -16,7 +16,7 @@ LIST, CHANGES = ("api_read_list", "api_read_changes") if VARIANT == "sql" else (
 
 @pytest.fixture(scope="module")
 def replicated():
-    """A primary, a standby, and a proxy that reads from both."""
+    """A primary and a standby; a proxy that reads from both, and one that reads from the primary only."""
     stack = Stack()
     standby = Database()
     try:
@@ -45,7 +45,7 @@ def replayed(stack):
 
 
 class Behind:
-    """The standby sees nothing new while this lasts."""
+    """The standby applies nothing new while the block runs."""
 
     def __init__(self, stack):
         self.stack = stack
@@ -61,7 +61,7 @@ class Behind:
 
 
 def calls(stack, function):
-    """How often the standby has run a function of ours; its statistics come with a delay."""
+    """Returns how often the standby has run a function; its statistics come with a delay."""
     return int(stack.standby.psql("SELECT coalesce(sum(calls), 0) FROM pg_stat_user_functions WHERE funcname = "
                                   f"'{function}'", user="postgres"))
 
@@ -72,7 +72,7 @@ def names(answer):
 
 
 def test_lists(replicated, ns):
-    """LIST-10, LIST-12, GET-03, PAGE-02: a version that the standby has is read there, any other at the primary"""
+    """LIST-10, LIST-12, GET-03, PAGE-02: a version that the standby has is read there, other versions at the primary"""
     api = replicated.mixed.api()
     path = path_of(POLR, ns)
     for n in range(3):
@@ -87,7 +87,7 @@ def test_lists(replicated, ns):
         assert names(api.get(path, resourceVersion=old, resourceVersionMatch="Exact")) == everything[:3]
         assert names(api.get(path, resourceVersion=new, resourceVersionMatch="Exact")) == everything
         assert names(api.get(path, resourceVersion=new, resourceVersionMatch="NotOlderThan")) == everything
-        # A page of the old version is read there, one of the new version is not; an inconsistent rest is the newest.
+        # Pages of the old version are read at the standby, pages of the new version at the primary.
         first = api.get(path, limit="2", resourceVersion=old, resourceVersionMatch="Exact").json["metadata"]
         assert names(api.get(path, limit="2", **{"continue": first["continue"]})) == ["old-2"]
         first = api.get(path, limit="2").json["metadata"]
@@ -127,7 +127,7 @@ def test_watches(replicated, ns):
 
 
 def test_standby_goes_away(replicated, ns):
-    """GET-03: without its standby a proxy reads everything at the primary, and goes back when it is there again"""
+    """GET-03: without its standby, a proxy reads everything at the primary; later it uses the standby again"""
     api = replicated.mixed.api()
     path = path_of(POLR, ns)
     api.create(POLR, report("r"), ns)
@@ -145,7 +145,7 @@ def test_standby_goes_away(replicated, ns):
 
 
 def test_another_store_is_never_read(replicated, ns):
-    """GET-03: a database that only looks alike is told from a standby"""
+    """GET-03: a database that is no standby of the store is recognized, and never read"""
     stranger = Stack()
     stranger.cluster = replicated.cluster
     try:

@@ -13,7 +13,7 @@ from client import run, until
 
 
 def attempts(database):
-    """When proxies have connected to a server that logs connections, in seconds."""
+    """Returns the times, in seconds, when proxies have connected to a server that logs connections."""
     log = pathlib.Path(f"{database.directory}/log/postgresql.log").read_text(encoding="utf-8", errors="replace")
     times = re.findall(r"^(\S+ [\d:.]+) \S+ .*connection authorized: user=kube_reports_proxy ", log, re.M)
     return [datetime.datetime.fromisoformat(time).timestamp() for time in times]
@@ -37,7 +37,7 @@ def test_a_good_start(stack):
 
 
 def test_a_database_without_the_extension(own_stack):
-    """What is to be done is said once; nothing misleads; once it is done, the proxy is ready"""
+    """The log says once what is missing, and nothing that misleads; when this is made, the proxy is ready"""
     database = own_stack.database
     database.start("log_connections = on")
     for statement in ("CREATE ROLE kube_reports_owner LOGIN", "CREATE ROLE kube_reports_proxy LOGIN",
@@ -47,7 +47,7 @@ def test_a_database_without_the_extension(own_stack):
     until(lambda: len(proxy.log_entries("readyz fails")) == 2, 20, "both workers to say that they are not ready")
 
     def said():
-        """The error: said once; and each worker says once that it is not ready, and that is all."""
+        """Checks that the log has the error once, one line of each worker that is not ready, and nothing else."""
         told = proxy.log_entries("CREATE EXTENSION kube_reports")
         assert len(told) == 1 and told[0]["level"] == "error"
         assert 'database "kube_reports" does not have the extension' in told[0]["message"]
@@ -59,11 +59,12 @@ def test_a_database_without_the_extension(own_stack):
     assert not [line for line in shown if "prepared statement" in line["message"] or "26000" in line["message"]]
     why = until(lambda: getattr(proxy.answers("/readyz/database"), "body", None), 10, "an answer")
     assert b"does not have the extension" in why
-    # Every process tries again, and says no more.
+    # Every process tries again, and logs no more.
     made = len(attempts(database))
     until(lambda: len(attempts(database)) >= made + 12, 30, "further attempts")
     said()
-    # Less and less often: the feed process, which has one connection, shows it, while the others stand still.
+    # Attempts become rarer: the feed process, which has one connection, shows this while the other processes are
+    # stopped.
     others = [*proxy.workers(), proxy.upkeep()]
     for pid in others:
         os.kill(pid, signal.SIGSTOP)
@@ -80,7 +81,7 @@ def test_a_database_without_the_extension(own_stack):
             os.kill(pid, signal.SIGCONT)
     said()
 
-    # The next thing that is missing is told in the same way.
+    # The log names the next missing thing in the same way.
     database.psql("CREATE EXTENSION kube_reports")
     told = until(lambda: proxy.log_entries("grant_proxy"), 20, "what is missing next")
     assert f"SELECT kube_reports.grant_proxy('kube_reports_proxy', '{own_stack.cluster}')" in told[0]["message"]
@@ -92,7 +93,7 @@ def test_a_database_without_the_extension(own_stack):
 
 
 def test_ready_when_every_worker_is(own_stack):
-    """The kernel chooses the worker of a connection: a proxy is not ready while one of two cannot serve"""
+    """A proxy is not ready while one of its two workers cannot serve: the kernel chooses the worker of a connection"""
     own_stack.begin()
     own_stack.database.stop()
     proxy = own_stack.proxy(ready=False, flags=("--workers=2",))
@@ -100,7 +101,7 @@ def test_ready_when_every_worker_is(own_stack):
     api = proxy.api()
 
     def answer(path):
-        """None when the kernel chose the worker that stands still."""
+        """Returns None if the kernel chose the stopped worker."""
         try:
             return api.request("GET", path, seconds=1)
         except OSError:
@@ -125,8 +126,8 @@ def test_ready_when_every_worker_is(own_stack):
      None)], ids=["extension", "cluster"])
 def test_what_is_served_goes(own_stack, lost, why, advice, back):
     """
-    Dropped or unregistered under a running proxy: said as at a start, 503 for clients, for whom nothing is "not found";
-    made again, the proxy goes on
+    The extension is dropped, or the cluster is unregistered, under a running proxy: the log says so as at a start, and
+    clients get 503 and never "not found"; when this is made again, the proxy goes on
     """
     own_stack.begin()
     database = own_stack.database
@@ -147,7 +148,7 @@ def test_what_is_served_goes(own_stack, lost, why, advice, back):
 
     until(not_ready, 20, "/readyz/database to say what is missing")
     assert set(codes) == {503}
-    # Beside the statements that fail, each told once a minute.
+    # The log has the failing statements, too, each once a minute.
     told = until(lambda: [line for line in proxy.log_entries(advice) if line["level"] == "error"
                           and not line["message"].startswith("database: ")], 10, "the line of a start")
     assert len(told) == 1
@@ -175,7 +176,7 @@ def test_a_role_of_another_cluster(stack):
     ("postgresql://host:port:5/x?hots=1", "invalid"),
     ("postgresql://h/x?hots=1", 'invalid URI query parameter: "hots"')])
 def test_a_wrong_connection_string(stack, flag, text, words):
-    """It ends the start as any wrong flag does, and is not repeated: there may be a password in it"""
+    """A wrong connection string ends the start as any wrong flag does; it is not printed: it may contain a password"""
     binary = f"{stack.database.directory}/dest/usr/bin/kube-reports-proxy"
     tls = (f"--tls-cert-file={stack.pki}/serving.crt", f"--tls-private-key-file={stack.pki}/serving.key")
     done = run([binary, *tls, f"--cluster-id={stack.cluster}", f"--{flag}={text} "], check=False, timeout=20)

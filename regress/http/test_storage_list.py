@@ -18,7 +18,7 @@ def names(document):
 # ---- RunTestList ----
 
 class Seed:
-    """Eight writes and what they made; versions are named for the write that gave them.
+    """Eight writes and their objects; each version has the name of the write that made it.
 
     first/bar, second/bar, second/foo, third/barfoo, third/foo and second/baz are created, first/bar is updated,
     second/baz is deleted.
@@ -38,13 +38,13 @@ class Seed:
         self.updated = pods.put(pods.pod("bar", "first", node="fakeNode"))
         self.versions["write 7"] = self.updated["metadata"]["resourceVersion"]
         self.versions["write 8"] = pods.delete("baz", "second")
-        # Something else happens and leaves no trace.
+        # An object in another namespace comes and goes.
         pods.create("passing", "elsewhere")
         self.versions["current"] = pods.delete("passing", "elsewhere")
         self.versions["future"] = str(int(self.versions["current"]) + 1)
 
     def object(self, key):
-        """first/bar is the updated one, first/bar@1 the one that was created."""
+        """Returns an object by its key: first/bar is the updated object, first/bar@1 is the one that was created."""
         if key == "first/bar":
             return self.updated
         return self.made[key.partition("@")[0]]
@@ -58,9 +58,9 @@ def seed(stack, types):
 ALL = "first/bar second/bar second/foo third/barfoo third/foo"
 BARFOO, BAR, FOO = "metadata.name=barfoo", "metadata.name=bar", "metadata.name=foo"
 
-# name: namespace, version, match, limit, continue (version, start), field selector -> objects, more.
-# more: the items that remain (None: not told although more may follow), "end", or the reason for a failure.  A version
-# expected is given by name.
+# Name: namespace, version, match, limit, continue (version, start), field selector -> objects, more, version; or the
+# code of a failure.  more: the number of items that remain, None if the answer does not say it although items may
+# follow, or "end".  Versions are given by name.
 LIST_CASES = {
     "rejects invalid resource version": (None, "abc", None, None, None, None, 400),
     "rejects resource version and continue token": ("second", "write 1", None, 1, ("write 8", "foo"), None, 400),
@@ -216,7 +216,7 @@ def test_list(seed, case):
         reason, text = REASONS[expected[0]]
         status = failure(answer, expected[0], reason)
         assert text in status["message"]
-        # Only an expired token brings another one.
+        # Only the answer to an expired token has another token.
         assert bool(status["metadata"].get("continue")) is (expected[0] == 410 and start is not None)
         return
     objects, more, at = expected
@@ -277,8 +277,8 @@ def test_list_returns_updated_version(seed):
 
 def test_consistent_list(stack, seed):
     """
-    GET-03, LIST-03, RV-03: RunTestConsistentList: a list has what was written through another proxy a moment ago, an
-    empty one its version
+    GET-03, LIST-03, RV-03: RunTestConsistentList: a list has what was written through another proxy just before; an
+    empty list has the version of that write
     """
     other = stack.second.api(keep=True)
     for number in range(20):
@@ -328,7 +328,7 @@ def test_list_of_one(one_of_each, scope, query, expected):
 
 @pytest.fixture(scope="module")
 def one_of_each(types):
-    """In each scope an object foo, as it was created and as it is, and another one that came later."""
+    """For each scope an object foo, as it was created and as it is now, and an object that was created later."""
     made = {}
     for scope in ("Namespaced", "Cluster"):
         pods = types.pods(scope)
@@ -361,7 +361,7 @@ def test_get(one_of_each, scope, query, expected):
 
 def test_list_recursive_prefix(types):
     """
-    LIST-02, LIST-10: RunTestGetListRecursivePrefix: a name or namespace that another one begins with is another one
+    LIST-02, LIST-10: RunTestGetListRecursivePrefix: a name or namespace finds no other one that begins with it
     """
     pods = types.pods()
     foo, foobar, other = pods.create("foo", "test-ns"), pods.create("foobar", "test-ns"), pods.create("baz", "test-ns2")
@@ -392,7 +392,7 @@ def test_continuation(types):
 
 
 def test_pagination_rare_object(stack, types):
-    """PAGE-03, PAGE-05: RunTestListPaginationRareObject: the one match is the last of a thousand, and the list's end"""
+    """PAGE-03, PAGE-05: RunTestListPaginationRareObject: the only match is the last of a thousand, and ends the list"""
     pods = types.pods()
     writer = stack.first.api(keep=True)
     for number in range(1000):
@@ -451,8 +451,8 @@ def test_inconsistent_continuation(stack, types):
 
 def test_resource_version_match(stack, types):
     """
-    LIST-03, LIST-10: RunTestListResourceVersionMatch: with somebody who writes while one lists, a version's list is the
-    same again
+    LIST-03, LIST-10: RunTestListResourceVersionMatch: while another client writes, a second list of one version has the
+    same objects
     """
     pods = types.pods()
     writer = stack.second.api(keep=True)
@@ -470,7 +470,7 @@ def test_resource_version_match(stack, types):
 
 
 def test_paging(types):
-    """PAGE-02, PAGE-05: RunTestListPaging: what comes in the middle is not in later pages"""
+    """PAGE-02, PAGE-05: RunTestListPaging: an object that is created between pages is in no later page"""
     pods = types.pods()
     for number in range(4):
         pods.create(f"test-{number}", "paging")

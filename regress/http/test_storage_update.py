@@ -30,8 +30,8 @@ def version(document):
 
 def test_create(pods, nodes, ns):
     """
-    CRE-02, CRE-04, RV-01, GET-01: RunTestCreate: what is answered is what a get gives, in either scope; a version is
-    not given
+    CRE-02, CRE-04, RV-01, GET-01: RunTestCreate: the answer is what a get returns, in either scope; a create that names
+    a version is refused
     """
     for kind in (pods, nodes):
         failure(kind.api.get(kind.path(ns, ns)), 404, "NotFound")
@@ -46,8 +46,8 @@ def test_create(pods, nodes, ns):
 def test_create_with_key_exist(pods, ns):
     """
     ERR-10, CRE-06: RunTestCreateWithKeyExist, TestStoreCreate, TestDryRunCreateExistingObjectFails,
-    testCreateAlreadyExisting: also dry,
-    and while it is being deleted"""
+    testCreateAlreadyExisting: refused, also in a dry run, and while the object is being deleted
+    """
     stored = pods.create("foo", ns)
     for query in ({}, {"dryRun": "All"}):
         status = failure(pods.api.post(pods.path(ns), pods.pod("foo"), **query), 409, "AlreadyExists")
@@ -68,7 +68,7 @@ def test_create_races(stack, pods, ns):
 
 
 def test_create_system_fields(pods, ns):
-    """CRE-01, CRE-11: testCreateHasMetadata, testCreateResetsUserData: the server's fields are the server's"""
+    """CRE-01, CRE-11: testCreateHasMetadata, testCreateResetsUserData: only the server sets its fields"""
     document = pods.pod("foo")
     document["metadata"].update(uid="own", creationTimestamp=None, generation=9, selfLink="/x", clusterName="c",
                                 deletionGracePeriodSeconds=5,
@@ -81,8 +81,8 @@ def test_create_system_fields(pods, ns):
 
 def test_generate_name_collides(pods, ns):
     """
-    CRE-03: TestStoreCreateWithRetryNameGenerate, testCreateGeneratesName: names are made again when they are taken; a
-    given name wins
+    CRE-03: TestStoreCreateWithRetryNameGenerate, testCreateGeneratesName: a generated name is short enough; a given
+    name wins; a bad prefix is refused
     """
     document = pods.pod("x")
     document["metadata"] = {"generateName": "a" * 253}
@@ -132,7 +132,7 @@ def test_guaranteed_update(pods, ns):
         assert version(updated) > version(stored) and updated["metadata"]["annotations"] == {
             "version": "1"} and updated["metadata"]["generation"] == 1
         assert pods.api.get(path).json == updated
-        # The first event is that of the change: what changed nothing was no event.
+        # The first event is that of the change: updates without a change made no event.
         assert watch.event() == ("MODIFIED", updated)
 
 
@@ -145,7 +145,7 @@ def test_guaranteed_update(pods, ns):
                   {"op": "remove", "path": "/metadata/labels/x"}]),
 ])
 def test_no_op_patches(pods, ns, kind, patch):
-    """UPD-04, PAT-06: TestNoOpUpdates: a patch that comes to nothing takes no version and is no event"""
+    """UPD-04, PAT-06: TestNoOpUpdates: a patch that changes nothing takes no version"""
     stored = pods.create("foo", ns, node="a")
     before = pods.version()
     answer = pods.api.patch(pods.path(ns, "foo"), patch, kind=kind)
@@ -154,7 +154,7 @@ def test_no_op_patches(pods, ns, kind, patch):
 
 
 def test_update_with_conflict(stack, pods, ns):
-    """UPD-09, PAT-04: RunTestGuaranteedUpdateWithConflict: of PUTs at one version one wins, patches all count"""
+    """UPD-09, PAT-04: RunTestGuaranteedUpdateWithConflict: of PUTs with one version one succeeds, all patches do"""
     apis = [stack.first.api(), stack.second.api()]
     path = pods.path(ns, "foo")
     stored = pods.create("foo", ns)
@@ -187,7 +187,7 @@ def test_update_of_what_another_proxy_changed(stack, pods, ns):
     updated = first.patch(path, only_if, kind=JSON_PATCH)
     assert updated.code == 200 and updated.json["metadata"]["generation"] == 3 and updated.json[
         "spec"] == {"nodeName": "n3"}
-    # What is refused on the object as it is changes nothing.
+    # A refused patch changes nothing.
     failure(second.patch(path, only_if, kind=JSON_PATCH), 422, "Invalid")
     assert first.get(path).json == second.get(path).json == updated.json
 
@@ -210,7 +210,7 @@ def test_immutable_fields(pods, ns, field, value, code):
     document["spec"]["nodeName"] = "changed"
     answer = pods.api.put(pods.path(ns, "foo"), document)
     if code == 200:
-        # Put back, not refused.
+        # The server restores the field, and does not refuse the update.
         assert answer.code == 200 and answer.json["metadata"][field] == stored["metadata"][field]
         return
     failure(answer, code, {400: "BadRequest", 409: "Conflict", 422: "Invalid", 500: None}[code])
@@ -274,7 +274,7 @@ def test_conditional_delete(pods, ns, preconditions, code, query):
 
 
 def test_delete_and_recreate(pods, ns):
-    """DEL-03, GC-08, UPD-02: an object made again is another one"""
+    """DEL-03, GC-08, UPD-02: an object that is created again is another object"""
     first = pods.create("foo", ns)
     pods.delete("foo", ns)
     second = pods.create("foo", ns)
@@ -290,8 +290,8 @@ def test_delete_and_recreate(pods, ns):
 def test_nothing_is_stale(stack, pods, ns):
     """
     GET-03, DEL-03, DEL-05, LC-02: TestPreconditionalUpdateWithCachedObject, TestDeleteWithCachedObject: what a proxy
-    has seen before decides nothing;
-    nor does what a client says of the deletion"""
+    has read before decides nothing; nor does a deletionTimestamp that a client sends
+    """
     first, second = stack.first.api(), stack.second.api()
     path = pods.path(ns, "foo")
     pods.create("foo", ns)
@@ -309,9 +309,9 @@ def test_nothing_is_stale(stack, pods, ns):
     assert answer.code == 200 and answer.json["metadata"]["deletionTimestamp"] == deleted
 
 
-# What is done through the second proxy after the first one gave the object, the precondition of the delete through the
-# first one -> its answer.  Upstream's functions that validate a deletion are preconditions here: nothing else of a
-# request asks what the object is.
+# What the second proxy does after the first one gave the object; the precondition of the delete through the first one
+# -> its answer.  Upstream's functions that validate a deletion are preconditions here: nothing else in a request
+# depends on the object.
 CHANGED_MEANWHILE = {
     "RunTestDeleteWithSuggestion": ("nothing", None, 200),
     "RunTestDeleteWithSuggestionAndConflict": ("label", None, 200),
@@ -356,8 +356,8 @@ def test_delete_of_what_another_proxy_changed(stack, pods, ns, change, condition
 
 def test_delete_with_conflict(stack, pods, ns):
     """
-    DEL-09, PAT-04, RV-04: RunTestDeleteWithConflict: changes in the middle of a delete do not refuse it, and what goes
-    is the last of them
+    DEL-09, PAT-04, RV-04: RunTestDeleteWithConflict: changes during a delete do not make it fail; the deleted object
+    has the last of them
     """
     apis, path = [stack.first.api(), stack.second.api()], pods.path(ns, "foo")
     stored = pods.create("foo", ns)
@@ -396,7 +396,7 @@ def test_delete_races(stack, pods, ns):
     assert codes == [200] + [404] * 9
 
 
-# TestStoreDeletionPropagation: finalizers there are, options -> finalizers that stay; None: gone.
+# TestStoreDeletionPropagation: existing finalizers, policy -> finalizers that stay; None: the object is gone.
 ORPHAN, FOREGROUND, OTHER = "orphan", "foregroundDeletion", "foo.com/x"
 PROPAGATION = [
     ([], "Foreground", [FOREGROUND]), ([], "Background", None), ([], "Orphan", [ORPHAN]), ([], None, None),
@@ -414,9 +414,9 @@ PROPAGATION = [
 @pytest.mark.parametrize("existing, policy, expected", PROPAGATION)
 def test_propagation(pods, ns, existing, policy, expected):
     """
-    DEL-04 to DEL-06: TestStoreDeletionPropagation, TestNonGracefulStoreHandleFinalizers; without options what
-    TestDeletionFinalizersForGarbageCollection
-    has for a group without a default of its own"""
+    DEL-04 to DEL-06: TestStoreDeletionPropagation, TestNonGracefulStoreHandleFinalizers; without a policy, the
+    finalizers that TestDeletionFinalizersForGarbageCollection expects for a group without a default
+    """
     stored = pods.create("foo", ns, finalizers=existing)
     answer = pods.api.delete(pods.path(ns, "foo"), {"propagationPolicy": policy} if policy else None)
     assert answer.code == 200
@@ -448,7 +448,7 @@ def test_orphan_dependents(pods, ns, existing, orphan, expected, where):
     if expected is None:
         assert answer.code == 200 and answer.json["kind"] == "Status"
         return
-    # Accepted, but not done, is what an explicit false gets.
+    # An explicit false gets 202: accepted, but not done.
     assert answer.code == (202 if orphan is False else 200)
     assert sorted(answer.json["metadata"]["finalizers"]) == sorted(expected)
 
@@ -456,7 +456,7 @@ def test_orphan_dependents(pods, ns, existing, orphan, expected, where):
 @pytest.mark.parametrize("value, expected", [("", True), ("1", True), ("true", True), ("x", True), ("0", False),
                                              ("false", False), ("False", False), ("FALSE", False)])
 def test_boolean_parameters(pods, ns, value, expected):
-    """REQ-03: 0 and false in any case are false, whatever else is there is true, nothing as well"""
+    """REQ-03: 0 and false, in any case of letters, are false; every other value is true, also an empty one"""
     pods.create("foo", ns)
     answer = pods.api.delete(pods.path(ns, "foo") + "?orphanDependents=" + value)
     assert (answer.json.get("kind") == pods.head["kind"]) is expected, answer
@@ -490,7 +490,7 @@ def test_finalizers_hold_an_object(pods, ns):
                                                 "field": "metadata.finalizers", "message":
             'Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers '
                                                 '[]string{"foo.com/y"}'}]
-        # It stays deleted whatever a client says.
+        # No client can take the deletion back.
         for change in ({"deletionTimestamp": None}, {"deletionGracePeriodSeconds": None}):
             answer = pods.api.patch(path, {"metadata": change})
             assert answer.code == 200 and answer.json["metadata"]["deletionTimestamp"] == held["metadata"][
@@ -522,7 +522,7 @@ RESULTS = [
 
 @pytest.mark.parametrize("finalizers, terminating, policy, kind, moves", RESULTS)
 def test_delete_with_result(pods, ns, finalizers, terminating, policy, kind, moves):
-    """DEL-11, DEL-05: what a delete answers carries the version that the object has now, or had at last"""
+    """DEL-11, DEL-05: the answer to a delete has the version that the object has now, or that of its deletion"""
     before = version(pods.create("foo", ns, finalizers=finalizers))
     if terminating:
         before = version(pods.api.delete(pods.path(ns, "foo")).json)
@@ -540,8 +540,8 @@ def test_delete_with_result(pods, ns, finalizers, terminating, policy, kind, mov
 @pytest.mark.parametrize("seconds", [0, 1, 300, -1])
 def test_grace_period(pods, ns, seconds):
     """
-    DEL-07: TestRequestsWithInvalidQuery, of a delete: accepted and without effect, in body or query; no number is
-    refused
+    DEL-07: TestRequestsWithInvalidQuery, for a delete: a number is accepted and has no effect, in body or query;
+    another value is refused
     """
     for query, body in (({}, {"gracePeriodSeconds": seconds}), ({"gracePeriodSeconds": seconds}, None)):
         pods.create("foo", ns)
@@ -609,7 +609,7 @@ def test_delete_collection(pods, ns):
         events = [watch.event() for _ in range(6)]
     for kind, document in events:
         if kind == "DELETED":
-            # What was there, but for the version.
+            # The object as it was, with another version.
             (last,) = [each for each in stored if each["metadata"]["uid"] == document["metadata"]["uid"]]
             assert document == {**last, "metadata": {**last["metadata"],
                                                      "resourceVersion": document["metadata"]["resourceVersion"]}}
@@ -622,8 +622,8 @@ def test_delete_collection(pods, ns):
 
 def test_delete_collection_options(pods, ns):
     """
-    DC-01, DC-06, DC-07: selectors with a body; preconditions are each object's, so that a version is met by one at
-    most; dry
+    DC-01, DC-06, DC-07: selectors with a body; preconditions hold for each object, so that at most one meets a version;
+    dry runs
     """
     for name in ("a", "b", "c"):
         pods.create(name, ns, labels={"name": name})
@@ -646,8 +646,7 @@ def test_delete_collection_options(pods, ns):
 
 def test_delete_collection_from_a_token_on(types):
     """
-    DC-01, DC-02, DC-07: what stands before the place of a continue token stays; one that a list would be refused for
-    deletes nothing
+    DC-01, DC-02, DC-07: objects before the start of a continue token stay; a token that a list refuses deletes nothing
     """
     for kind in (types.pods(), types.pods("Cluster")):
         path = kind.path("ns")

@@ -20,22 +20,21 @@ INITIAL_END = {"k8s.io/initial-events-end": "true"}
 
 @pytest.fixture(scope="module")
 def watching(stack):
-    """Watches are at the proxy that nobody writes through."""
+    """The API of the proxy through which tests do not write: they watch there."""
     return stack.second.api()
 
 
 @pytest.fixture(scope="module")
 def one_type(types):
-    """For tests that look at namespaces of their own, or at nothing older than themselves."""
+    """A type for tests that use namespaces of their own, or that see only their own changes."""
     return types.pods()
 
 
 class Script:
-    """Writes one after the other; tells which event a watch has to show for each.
+    """Makes writes one after the other, and checks the event that a watch shows for each.
 
-    A step is (pod, event or None); a pod is name/namespace[/node][+], + for one whose phase is set.  An event DELETED
-    of a pod that
-    leaves the selection brings the object as it was selected last, with the version of the write.
+    A step is (pod, event or None); a pod is name/namespace[/node][+], where + sets the phase.  When a pod leaves the
+    selection, its event DELETED has the object as it was selected last, with the version of the write.
     """
 
     def __init__(self, pods, prefix=""):
@@ -121,7 +120,7 @@ def test_watch_from_zero(stack, types, watching):
         assert watch.event() == ("ADDED", again)
     status = expired(watching, pods.path("test-ns"), changed["metadata"]["resourceVersion"])
     assert status["message"].startswith(f"too old resource version: {changed['metadata']['resourceVersion']} (")
-    # The version at which the log was cut is still one to start from.
+    # A watch can still start from the version at which the log was cut.
     with watching.watch(pods.path("test-ns"), resourceVersion=again["metadata"]["resourceVersion"]) as watch:
         added = pods.create("bar", "test-ns")
         assert watch.event() == ("ADDED", added)
@@ -129,9 +128,9 @@ def test_watch_from_zero(stack, types, watching):
 
 def test_watch_that_is_overtaken(stack, types):
     """
-    W-50: TestWatchHTTPErrors, RunTestWatchError, RunWatchErrorIsBlockingFurtherEvents: open watches whose place in the
-    log went while their
-    proxy stood still end with an ERROR event, without what was missed and without what came later"""
+    W-50: TestWatchHTTPErrors, RunTestWatchError, RunWatchErrorIsBlockingFurtherEvents: the log is cut while a proxy is
+    stopped: its open watches end with an ERROR event, without the missed events and without later ones
+    """
     pods = types.pods()
     proxy = stack.proxy(flags=["--workers=1"])
     api = proxy.api()
@@ -182,7 +181,7 @@ def test_watch_from_non_zero(types, watching):
 
 
 def unread(api, path, **query):
-    """A watch of which nobody has read more than the headers: its body."""
+    """Starts a watch and reads only its headers; returns its body."""
     connection = api.connect(60)
     connection.request("GET", f"{path}?{urllib.parse.urlencode({'watch': 'true', **query})}")
     response = connection.getresponse()
@@ -191,7 +190,7 @@ def unread(api, path, **query):
 
 
 def test_delayed_delivery(types, watching):
-    """W-02, W-31: RunTestDelayedWatchDelivery: what happened before anybody read is read in order, all of it"""
+    """W-02, W-31: RunTestDelayedWatchDelivery: a client that reads late gets all events in their order"""
     pods = types.pods()
     start = pods.create("foo", "test-ns")["metadata"]["resourceVersion"]
     with unread(watching, pods.path("test-ns"), resourceVersion=start) as body:
@@ -203,7 +202,7 @@ def test_delayed_delivery(types, watching):
 def test_watchers_that_do_not_read(types, watching):
     """
     TR-05, W-31: RunTestWatchContextCancel, RunTestWatcherTimeout: watchers that left, and watchers that do not read,
-    delay nobody
+    delay no other watcher
     """
     pods = types.pods()
     start = pods.version()
@@ -326,8 +325,8 @@ def test_namespace_scoped_watch(one_type, watching, ns, namespace, selectors, st
 @pytest.mark.parametrize("allowed", [False, True])
 def test_bookmark_events(types, watching, allowed):
     """
-    W-40: RunTestWatchDispatchBookmarkEvents, RunOptionalTestProgressNotify: only who asks gets them, also for what
-    others changed
+    W-40: RunTestWatchDispatchBookmarkEvents, RunOptionalTestProgressNotify: only a watch that asks for bookmarks gets
+    them, also after changes elsewhere
     """
     pods = types.pods()
     start = pods.create("foo", "test-ns")["metadata"]["resourceVersion"]
@@ -382,8 +381,8 @@ def test_bookmarks_with_correct_version(types, watching):
 
 # ---- RunWatchSemantics ----
 
-# bookmarks, sendInitialEvents, version -> what comes for the pods that exist, and whether the initial events have an
-# end
+# Bookmarks, sendInitialEvents, version -> whether the watch shows the pods that exist, and whether a bookmark ends the
+# initial events.
 SEMANTICS = [
     (True, True, "unset", True, True), (True, False, "unset", False, False), (False, False, "unset", False, False),
              (False, True, "unset", True, False),
@@ -394,7 +393,7 @@ SEMANTICS = [
     (True, True, "current", True, True), (True, False, "current", False, False),
              (False, False, "current", False, False), (False, True, "current", True, False),
     (False, None, "0", True, False), (False, None, "unset", True, False),
-    # Over HTTP an old-fashioned watch with bookmarks is one that asks for initial events.
+    # Over HTTP, a watch with bookmarks and without sendInitialEvents counts as one that asks for initial events.
     (True, None, "0", True, True), (True, None, "unset", True, True),
 ]
 
@@ -408,7 +407,7 @@ def test_watch_semantics(one_type, watching, ns, bookmarks, initial, version, ex
     RunSendInitialEventsBackwardCompatibility
     """
     pods = one_type
-    # Version 1 of upstream's store is the empty store's.
+    # Version 1 of upstream's store is that of the empty store.
     versions = {"0": "0", "1": pods.version()}
     stored = [pods.create(f"pod-{number}", ns) for number in (1, 2, 3)]
     versions["current"] = pods.version()
@@ -438,7 +437,7 @@ def test_watch_semantics(one_type, watching, ns, bookmarks, initial, version, ex
 
 
 def test_initial_events_extended(types, watching):
-    """WL-04: RunWatchSemanticInitialEventsExtended: the end has the version of everything, also of other namespaces"""
+    """WL-04: RunWatchSemanticInitialEventsExtended: the bookmark at the end has the newest version of all namespaces"""
     pods = types.pods()
     stored = [pods.create(f"pod-{number}", "ns-foo") for number in range(1, 6)]
     other = pods.create("pod-1", "other-ns-foo")
@@ -477,7 +476,7 @@ def test_watch_list_version_too_large(types, watching):
         assert status["message"].startswith(f"Timeout: Too large resource version: {future}, current: ")
         assert status["details"] == {"causes": [{"reason": "ResourceVersionTooLarge",
                                                  "message": "Too large resource version"}], "retryAfterSeconds": 1}
-    # What is reached while one waits is no error.
+    # A version that is reached while the watch waits is no error.
     version = str(int(pods.version()) + 1)
     answer = {}
 

@@ -86,12 +86,12 @@ def test_human_duration(columns, ns, seconds, expected):
     ({"text": {"a": "<b>&"}}, {}, [None, None, None, r'{"a":"\u003cb\u003e\u0026"}', None, None, None]),
 ])
 def test_cells(columns, ns, spec, metadata, expected):
-    """TAB-04: integers stay integers; an absent value, and one of another type, is null; strings as client-go prints"""
+    """TAB-04: integers stay integers; missing values, and values of another type, are null; texts are client-go's"""
     assert cells(columns, "a", ns, spec, **metadata)[2:] == expected
 
 
 def test_column_definitions(columns, ns):
-    """TAB-07: TestTableGet: name, then those of the CRD with all that it says of them"""
+    """TAB-07: TestTableGet: the name, then the columns of the CRD with all their attributes"""
     document = columns.api.get(columns.path(ns), accept=TABLE).json
     name, *rest = document["columnDefinitions"]
     assert (name["name"], name["type"], name["format"], name["priority"]) == ("Name", "string", "name",
@@ -115,8 +115,8 @@ def test_default_columns(plain, ns):
 
 def test_rows(plain, ns):
     """
-    TAB-01, TAB-02, TAB-06: TestGetTable, testListTableConversion: what each row has of its object, for a list and for
-    one
+    TAB-01, TAB-02, TAB-06: TestGetTable, testListTableConversion: includeObject decides what a row has of its object,
+    for a list and for one object
     """
     stored = plain.create("a", ns, labels={"team": "x"})
     for path in (plain.path(ns), plain.path(ns, "a")):
@@ -145,8 +145,8 @@ PROTOBUF, PROTOBUF_BETA = (accept.replace("/json", "/vnd.kubernetes.protobuf") f
 @pytest.mark.parametrize("query", [{}, {"includeObject": "Metadata"}])
 def test_versions(plain, ns, accept, version, query):
     """
-    NEG-02, TAB-01, TAB-02, TAB-05, TAB-06: TestGetTable, TestWatchTable: a table's version is that of its objects; it
-    is of one, a list or an event
+    NEG-02, TAB-01, TAB-02, TAB-05, TAB-06: TestGetTable, TestWatchTable: a table's version is that of its objects, for
+    one object, a list or an event
     """
     stored = plain.create("foo1", ns)
     if version is None:

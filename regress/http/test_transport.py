@@ -16,7 +16,7 @@ from conftest import reads_of_c
 
 
 def raw(stack, text, api=None, seconds=20):
-    """Everything that the server answers to these bytes until it closes the connection."""
+    """Sends these bytes; returns everything that the server answers until it closes the connection."""
     api = api or stack.first.api()
     with socket.create_connection(("127.0.0.1", stack.first.port), seconds) as plain, api.context.wrap_socket(plain,
         server_hostname="127.0.0.1") as sock:
@@ -43,7 +43,7 @@ def test_names_that_cannot_be(api, ns, name):
 
 
 def test_paths_are_decoded_once(api, ns):
-    """TR-10: an escape is one character, a NUL is refused, empty segments are no others"""
+    """TR-10: escapes are decoded once, a NUL is refused, a path with an empty segment is not found"""
     api.create(POLR, report("r1"), ns)
     path = path_of(POLR, ns)
     assert api.get(f"{path}/%721").json["metadata"]["name"] == "r1"
@@ -54,7 +54,7 @@ def test_paths_are_decoded_once(api, ns):
     for wrong in (path.replace("/apis/", "//apis/"), path.replace("/policyreports", "//policyreports"), path + "//r1",
                   "/" + path.lstrip("/").replace("/", "//")):
         assert api.get(wrong).code == 404, wrong
-    # Nobody gets past authorization by a way of writing.
+    # A path with .. does not get around authorization.
     nobody = "/apis/wgpolicyk8s.io/v1alpha2/namespaces/{}/livez/../policyreports"
     failure(api.get(nobody.format(ns)), 400, "BadRequest")
 
@@ -121,7 +121,7 @@ def test_header_limits(stack):
 
 
 def test_body_without_length(api, ns):
-    """TR-09: an unknown length, as Go's ReverseProxy sends it; an empty chunked body is an empty one"""
+    """TR-09: a body without a length, as Go's ReverseProxy sends it; a chunked body without bytes is an empty body"""
     connection = api.connect()
     document = json.dumps(report("chunked")).encode()
     connection.request("POST", path_of(POLR, ns), body=iter([document[:7], document[7:]]),
@@ -136,7 +136,7 @@ def test_body_without_length(api, ns):
 
 def test_idle_connection(stack):
     """
-    TR-03: a connection is kept for longer than the tests of a library's default, and a watch on it for longer still
+    TR-03: a watch of 13 seconds without events does not end its connection, which takes the next request
     """
     keep = stack.first.api(keep=True)
     assert keep.get("/version").headers["Connection"] == "keep-alive"
@@ -148,7 +148,7 @@ def test_idle_connection(stack):
 
 def test_slow_head(stack, ns):
     """
-    TR-03, TR-07: a head that does not end costs its connection, as in kube-apiserver after 32 s; a slow body and an
+    TR-03, TR-07: a head that does not end closes its connection after 32 s, as in kube-apiserver; a slow body and an
     idle connection do not
     """
     api = stack.first.api()
@@ -204,8 +204,8 @@ def test_good_timeout(api, ns, timeout):
 
 def test_timeout_counts(stack, api, ns):
     """
-    REQ-04, AGG-18: TestWithRequestDeadline, TestWithRequestDeadlineWithRequestTimesOut, TestTimeout: it ends a request
-    that waits, and what the database does for it; a watch has none
+    REQ-04, AGG-18: TestWithRequestDeadline, TestWithRequestDeadlineWithRequestTimesOut, TestTimeout: a timeout ends a
+    request that waits, and its work in the database; it does not end a watch
     """
     stored = api.create(POLR, report("r1"), ns)
     blocker = psycopg2.connect(stack.database.connection("postgres"))
@@ -223,8 +223,8 @@ def test_timeout_counts(stack, api, ns):
 
 def test_timeout_of_writes(stack, api, ns):
     """
-    REQ-04, AGG-18: TestCreateTimeout, TestPatchResourceTimeout: whoever waits is told; what becomes of a write then is
-    not said, and later ones go on
+    REQ-04, AGG-18: TestCreateTimeout, TestPatchResourceTimeout: a client that waits gets an answer, which does not say
+    what becomes of the write; later writes go on
     """
     api.create(POLR, report("r1"), ns)
     blocker = stack.database.open_create(stack.cluster, report("open", ns))
@@ -242,7 +242,7 @@ def test_timeout_of_writes(stack, api, ns):
 
 def test_default_timeout(stack, api, ns):
     """
-    REQ-04: TestWithRequestDeadline: without one, with none and with one beyond it, --request-timeout is what counts
+    REQ-04: TestWithRequestDeadline: without a timeout, with 0 or with a longer one, --request-timeout applies
     """
     api.create(POLR, report("r1"), ns)
     proxy = stack.proxy(flags=["--request-timeout=1s"])
@@ -259,7 +259,7 @@ def test_default_timeout(stack, api, ns):
 
 def test_parameters(api, ns):
     """
-    REQ-03: the first of repeated ones counts, those that are none are ignored, and so are those with a raw semicolon
+    REQ-03: the first of repeated parameters counts; unknown ones, and those with a raw semicolon, are ignored
     """
     for number in range(3):
         api.create(POLR, report(f"r{number}", labels={"n": str(number)}), ns)
@@ -284,8 +284,8 @@ def test_parameters(api, ns):
     ("kubectl/v1.32", "", None, False)])
 def test_pretty(api, ns, agent, query, accept, pretty):
     """
-    REQ-10: TestGetPretty: by agent, parameter or Accept; to the byte what an encoder gives that indents by two, or not
-    at all
+    REQ-10: TestGetPretty: agent, parameter or Accept decide; the bytes are those of an encoder that indents by two, or
+    not at all
     """
     api.create(POLR, report("r1"), ns)
     for path in (path_of(POLR, ns), path_of(POLR, ns, "r1")):
@@ -305,7 +305,7 @@ def test_head(api, ns):
             "Content-Length"] == get.headers["Content-Length"]
 
 
-# --- What is said beside the answer ---
+# --- Headers and log lines ---
 
 def test_audit_id(api, ns):
     """AUD-01, REQ-09: the client's own id comes back on every answer; a new one is a UUID"""
@@ -318,7 +318,7 @@ def test_audit_id(api, ns):
 
 
 def test_access_log(own_stack, ns):
-    """AUD-01: user, path, verb and code of a request"""
+    """AUD-01: the line of a request has its user, path, verb and code"""
     own_stack.begin()
     proxy = own_stack.proxy(flags=["--v=1"])
     given = str(uuid.uuid4())
@@ -338,15 +338,15 @@ def test_access_log(own_stack, ns):
 
 def test_warnings(api, ns):
     """
-    WARN-01: TestTruncation, Test_recorder_AddWarning: quoted, one header each, none twice, without control characters;
-    too much text is cut
+    WARN-01: TestTruncation, Test_recorder_AddWarning: each warning is quoted in a header of its own, comes once, and
+    has no control characters; too much text is shortened
     """
     document = report("r1") | {"a\"\\b": 1, "c": 1}
     answer = api.post(path_of(POLR, ns), json.dumps(document)[:-1] + ", \"c\": 2, \"c\": 3}")
     assert answer.code == 201
     assert sorted(answer.warnings) == sorted([r'299 - "unknown field \"a\"\\b\""', r'299 - "unknown field \"c\""',
                                               r'299 - "duplicate field \"c\""'])
-    # Nothing is cut as long as there is room for all.
+    # Nothing is shortened as long as there is room for all.
     alone = report("r3") | {"ñ" * 600: 1, "short": 1}
     assert [warning.encode("latin-1").decode() for warning in api.post(path_of(POLR, ns), alone).warnings] == [
         '299 - "unknown field \\"short\\""', f'299 - "unknown field \\"{"ñ" * 600}\\""']
@@ -361,8 +361,8 @@ def test_warnings(api, ns):
 @reads_of_c
 def test_saturation(own_stack, ns):
     """
-    APF-01: TestMaxInFlightNonMutating, TestMaxInFlightSkipsMasters: when the queues are full, 429 and Retry-After at
-    once; health, discovery, open watches and system:masters do not mind
+    APF-01: TestMaxInFlightNonMutating, TestMaxInFlightSkipsMasters: when the queues are full, requests get 429 with
+    Retry-After at once; health, discovery, open watches and system:masters are served
     """
     own_stack.begin("max_connections = 100")
     proxy = own_stack.proxy(flags=["--workers=1", "--request-timeout=2m", "--authorization-mode=AlwaysAllow"])
@@ -371,7 +371,7 @@ def test_saturation(own_stack, ns):
     watch = api.watch(path_of(POLR, ns), resourceVersion=stored["metadata"]["resourceVersion"])
     blocker = psycopg2.connect(own_stack.database.connection("postgres"))
     blocker.cursor().execute("SELECT pg_advisory_xact_lock(4711)")
-    # Gets that take as long as the test wants; a lock would not be waited for so long.
+    # Gets take as long as the test wants.  They do not wait for a lock, because the server ends such a wait earlier.
     own_stack.database.psql("""
         ALTER FUNCTION kube_reports_internal.api_get(uuid, text, kube_reports_internal.caller)
             RENAME TO api_get_at_once;
@@ -426,7 +426,7 @@ def test_saturation(own_stack, ns):
 @reads_of_c
 def test_lists_starve_nobody(own_stack, ns):
     """
-    APF-01, W-01: while every connection that lists may have is taken, gets, watches and readyz go on as if nothing was
+    APF-01, W-01: while lists hold every connection that they may have, gets, watches and readyz go on
     """
     own_stack.begin("max_connections = 100")
     proxy = own_stack.proxy(flags=["--workers=1", "--database-connections=9"])
@@ -463,7 +463,7 @@ def test_lists_starve_nobody(own_stack, ns):
                                            "= 'kube_reports_proxy' "
                                             "AND state = 'active'", user="postgres"))
     until(lambda: waiting() == 2, 20, "two lists to run")
-    # Longer than readyz believes that an answer is only late.
+    # Longer than readyz takes a missing answer for a late one.
     ends, number = time.monotonic() + 6, 1
     while time.monotonic() < ends:
         number += 1
@@ -481,7 +481,8 @@ def test_lists_starve_nobody(own_stack, ns):
 
 def test_requests_of_one_connection(stack, ns):
     """
-    TR-05, TR-08: requests sent behind one another are answered in order, and one that does not read stops nobody else
+    TR-05, TR-08: requests that are sent one behind the other are answered in order; a client that does not read stops
+    no other client
     """
     api = stack.first.api()
     for number in range(20):

@@ -1,21 +1,21 @@
 """
-A store whose reports were all replaced ten times by clients: it holds what there is, and what is to be kept of the past
-(docs/operations.md, "What grows").
+Clients replace all reports of a store ten times: the store has rows of the present reports, and of the past that is
+kept (docs/operations.md, "What grows").
 """
 
 from client import POLR, path_of, report, until
 
 REPORTS = 20
-# Of these, each generation has rows of its own, which go with it at once.
+# Tables in which each generation has rows of its own, which go with it at once.
 DERIVED = ("result", "detail", "rollup", "rollup_policy", "rollup_daily", "score_daily", "result_since", "rollup_delta",
            "result_pending", "result_rebuild", "aggregation_queue")
-# These have rows as long as history tells of them.
+# Tables whose rows stay as long as history names them.
 NAMED_BY_HISTORY = ("origin", "subject", "criterion")
 MAINTAIN = "DO $$ BEGIN FOR step IN 1..20 LOOP PERFORM kube_reports.maintain(); COMMIT; END LOOP; END $$"
 
 
 def generation(number):
-    """Reports that share no name, resource, rule or message with those of another generation."""
+    """Returns reports that share no name, resource, rule or message with those of another generation."""
     return [report(f"g{number}-r{one}", results=[
         {"source": "kyverno", "policy": f"p{rule}", "rule": f"g{number}-{rule}", "severity": "high",
          "result": "fail" if (one + rule) % 3 else "pass", "message": f"generation {number}, {one}, {rule}",
@@ -24,7 +24,7 @@ def generation(number):
 
 
 def test_ten_turnovers(own_stack):
-    """No table has more rows than after the first generation, history and what it names aside; these end with it"""
+    """No table has more rows than after the first generation, except history and what it names; names go with it"""
     database = own_stack.begin().database
     api = own_stack.proxy().api()
 
@@ -34,7 +34,7 @@ def test_ten_turnovers(own_stack):
         return dict(zip(tables, map(int, found.split("|"))))
 
     def settled(condition, names=()):
-        # A proxy does this once a minute, for a table at a time; its own upkeep may be at it, too.
+        # Upkeep of a proxy does this once a minute, for one table at a time; it may run now, too.
         database.psql("UPDATE kube_reports_internal.garbage_sweep SET due_at = '-infinity'; " + MAINTAIN)
         found = count(DERIVED + names)
         return found if found["result"] == REPORTS * 5 and found["rollup_delta"] == 0 and condition(found) else None
@@ -54,7 +54,7 @@ def test_ten_turnovers(own_stack):
     assert last == first
     assert database.psql("SELECT * FROM kube_reports.verify()") == ""
 
-    # Criteria go with the months that can have told of them.
+    # Criteria go with the months of history that may name them.
     assert count(NAMED_BY_HISTORY)["criterion"] == 11 * 5
     database.psql("DELETE FROM kube_reports_internal.report_change c USING kube_reports_internal.origin g "
                   "WHERE g.id = c.origin AND g.namespace <> 'ns-10'; "

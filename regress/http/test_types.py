@@ -37,7 +37,7 @@ def served(api, group):
 
 
 def always(condition):
-    """Connections go to any of a proxy's workers: what each of them knows is true of many connections in a row."""
+    """Whether a condition holds for many connections in a row, and so for every worker of a proxy."""
     return all(condition() for _ in range(16))
 
 
@@ -92,13 +92,13 @@ def test_its_schema(vulnerability_reports, ns):
         change(document["report"])
         status = failure(api.post(path_of(VULN, ns), document), 422, "Invalid")
         assert [(cause["field"], cause["reason"]) for cause in status["details"]["causes"]] == [(path, reason)], status
-    # x-kubernetes-preserve-unknown-fields at the root: what is unknown stays.
+    # x-kubernetes-preserve-unknown-fields at the root: unknown fields stay.
     kept = api.create(VULN, {**vulnerability_report("kept"), "extra": {"a": [1]}}, ns)
     assert kept["extra"] == {"a": [1]}
 
 
 def test_registered_again_with_another_schema(stack, ns):
-    """A new schema counts at once, at both proxies, without a restart"""
+    """A new schema applies at once, at both proxies, without a restart"""
     def crd(column, limit):
         return {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
                 "metadata": {"name": "audits.types.example"},
@@ -230,7 +230,7 @@ def test_status_subresource(stack, ns):
     (lambda v: v.update(subresources={"scale": {"specReplicasPath": ".a", "statusReplicasPath": ".b"}}), "scale"),
 ])
 def test_refused(stack, change, path):
-    """What cannot be kept is refused, with its JSON path, and nothing is registered"""
+    """A CRD with unsupported parts is refused with their JSON path, and nothing is registered"""
     crd = json.loads(json.dumps(CRD))
     crd["metadata"]["name"] = "refused.types5.example"
     crd["spec"].update(group="types5.example",
