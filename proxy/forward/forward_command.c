@@ -153,6 +153,7 @@ answer(HttpRequest *request)
 	const char *path = http_path(request);
 	ReceiverCounts sent = receiver_counts();
 	SourceCounts read = source_counts();
+	int64_t		now = (int64_t) time(NULL);
 	int64_t		oldest = queue_oldest();
 	StrBuf		buf;
 
@@ -178,7 +179,7 @@ answer(HttpRequest *request)
 	put_metric(&buf, "kube_reports_forward_queue_full_total", "counter", "How often the queue became full.",
 			   (double) times_full);
 	put_metric(&buf, "kube_reports_forward_oldest_seconds", "gauge", "Age of the oldest batch in the queue.",
-			   oldest == 0 ? 0 : (double) (time(NULL) - (time_t) oldest));
+			   oldest == 0 || oldest > now ? 0 : (double) (now - oldest));
 	put_metric(&buf, "kube_reports_forward_receiver_up", "gauge", "Whether the last request was answered with 200.",
 			   sent.up);
 	put_metric(&buf, "kube_reports_forward_batches_total", "counter", "Batches that the receiver has stored.",

@@ -310,6 +310,39 @@ def test_remediations_that_are_gone(receiver):
     assert run_of(None) == "fix-a"
 
 
+def test_remediations_of_many_results(receiver):
+    """A remediation is stored with each result of its rule: neither a batch nor a result may become large by that"""
+    cluster, token = receiver.add("large-remediations")
+
+    def fixes(count, rules="a", first=0):
+        return [{"name": f"{n:04}" + "n" * 240, "rule": rules[n % len(rules)], "errorMessage": "e" * 2000}
+                for n in range(first, first + count)]
+
+    nodes = [result("a", "FAIL", f"node-{n}", extra={"resourceType": "node"}) for n in range(150)]
+    assert receiver.post("results", batch(nodes, 1, False, "run"), token).code == 200
+    refused = receiver.post("results", batch([], 2, False, "run", remediations=fixes(102)), token)
+    assert refused.code == 400
+    assert [cause["field"] for cause in refused.json["details"]["causes"]] == ["/remediations/100", "/remediations/101"]
+    refused = receiver.post("results", batch([], 2, False, "run", remediations=fixes(100)), token)
+    assert refused.code == 413 and "send them in several batches" in refused.json["message"], refused
+    assert receiver.results(cluster, "coalesce(properties->>'automated-remediation', '-')") == ", ".join("-" * 150)
+    # Of one subject, there may be 100, however many batches bring them.
+    cluster, token = receiver.add("many-remediations")
+    for number, more in enumerate(([], fixes(100), fixes(100)), 1):
+        assert receiver.post("results", batch([result("a")] if number == 1 else [], number, False, "run",
+                                              remediations=more), token).code == 200
+    refused = receiver.post("results", batch([], 4, False, "run", remediations=fixes(1, first=100)), token)
+    assert refused.code == 400 and "a rule has at most 100 remediations" in refused.json["message"]
+    assert receiver.post("results", batch([result("a")], 1, True, "next", remediations=fixes(100, first=1)),
+                         token).code == 400
+    assert receiver.post("results", batch([result("a")], 1, True, "next", remediations=fixes(60)), token).code == 200
+    assert receiver.post("results", batch([result("a")], 1, True, "third", remediations=fixes(40, first=60)),
+                         token).code == 200
+    # The results of a large report follow a moment later.
+    until(lambda: receiver.database.psql("SELECT count(*) FROM kube_reports.remediations "
+                                         f"WHERE cluster = '{cluster}'") == "40", 30, "those of the last run")
+
+
 def test_same_rule_of_several_nodes(receiver):
     cluster, token = receiver.add("nodes")
     nodes = [result("a", outcome, f"node-{n}", extra={"resourceType": "node"})

@@ -335,6 +335,10 @@ def test_receiver_away(pair, place):
             writer.write(20)
         until(lambda: sender.metric("events_total") >= 200, 30, "events")
         until(lambda: sender.metric("receiver_up") == 0 and sender.metric("queue_batches") > 0, 30, "the queue")
+        # Batches that were written while the clock was ahead.
+        for file in (place / "queue").iterdir():
+            os.utime(file, (time.time() + 3600, time.time() + 3600))
+        assert sender.metric("oldest_seconds") == 0
         sender.kill()
     finally:
         proxy.start()

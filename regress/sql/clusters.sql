@@ -27,6 +27,7 @@ SELECT kube_reports_internal.api_maintain(:'one') IS NOT NULL AS maintained;
 SELECT c.last_seen = :'last_seen' AS as_before FROM kube_reports.cluster c WHERE c.uid = :'one';
 -- A time far ahead was stored while the clock was ahead.
 UPDATE kube_reports.cluster SET last_seen = now() + interval '1 day' WHERE uid = :'one';
+SELECT f.silent_for IS NULL AS unknown FROM kube_reports.fleet_freshness f WHERE f.cluster = :'one';
 SELECT kube_reports_internal.api_maintain(:'one') IS NOT NULL AS maintained;
 SELECT c.last_seen <= now() AS of_now FROM kube_reports.cluster c WHERE c.uid = :'one';
 

@@ -42,6 +42,18 @@ SELECT a.scan, a.assessment, a.seq, a.finished, a.latest FROM kube_reports_inter
 	JOIN kube_reports.cluster c ON c.id = a.cluster_id WHERE c.uid = '00000000-0000-4000-8000-0000000000e1'
 	ORDER BY 1, 2;
 
+-- A result that was stored while the clock was ahead makes no later one late.
+SELECT f.code FROM (SELECT s.document::jsonb AS document FROM kube_reports.stored_report s
+		WHERE s.cluster = '00000000-0000-4000-8000-0000000000e1' AND s.document::jsonb->'results' @> '[{"rule": "a"}]'
+			AND s.document::jsonb#>>'{metadata,labels,forward.kube-reports.io/scan}' = 's') s,
+	kube_reports_internal.api_forward_batch('00000000-0000-4000-8000-0000000000e0', 'objects', 'token', repeat('a', 64),
+		convert_to(jsonb_build_object('apiVersion', 'forward/v1', 'stream', gen_random_uuid(), 'seq', 1, 'items',
+			jsonb_build_array(jsonb_build_object('op', 'apply', 'object', jsonb_set(jsonb_set(s.document,
+				'{results,0,timestamp,seconds}', to_jsonb(extract(epoch FROM now() + interval '1 year')::bigint)),
+				'{metadata,resourceVersion}', '"ahead"'))))::text, 'UTF8')) f;
+SELECT pg_temp.forward('three', 'a', 'FAIL');
+SELECT pg_temp.results();
+
 -- What is refused.
 SELECT left(pg_temp.forward('', 'a', 'GOOD', '../x'), 60);
 

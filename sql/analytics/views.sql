@@ -337,7 +337,8 @@ COMMENT ON FUNCTION kube_reports.fleet_drift(uuid, uuid)
 CREATE VIEW kube_reports.fleet_freshness WITH (security_barrier) AS
 	SELECT c.uid AS cluster, c.name AS cluster_name,
 		(SELECT s.labels FROM kube_reports_internal.seen_cluster s WHERE s.id = c.id) AS labels,
-		c.last_seen, now() - c.last_seen AS silent_for,
+		-- A time far ahead was stored while the clock was ahead.
+		c.last_seen, CASE WHEN c.last_seen < now() + interval '1 minute' THEN now() - c.last_seen END AS silent_for,
 		coalesce(o.reports, 0) AS reports,
 		o.evaluated_at, now() - o.evaluated_at AS evaluation_age, o.oldest_evaluation
 	FROM kube_reports.cluster c

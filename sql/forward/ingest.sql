@@ -275,7 +275,7 @@ BEGIN
 						OR (o.namespace, o.name) > (span#>>'{after,0}', span#>>'{after,1}'))
 					AND (span->'to' IS NULL OR span->'to' = 'null'
 						OR (o.namespace, o.name) <= (span#>>'{to,0}', span#>>'{to,1}'))
-					AND NOT o.labels && ARRAY(SELECT 'forward.kube-reports.io/scan=' || a.scan
+					AND NOT o.labels && ARRAY(SELECT DISTINCT 'forward.kube-reports.io/scan=' || a.scan
 						FROM kube_reports_internal.forward_assessment a WHERE a.cluster_id = forward_sync.cluster_id)
 					AND NOT EXISTS (SELECT FROM jsonb_array_elements(document->'items') w(value)
 						WHERE w.value->>0 = o.namespace AND w.value->>1 = o.name OFFSET 0)

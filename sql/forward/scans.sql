@@ -123,6 +123,11 @@ AS $$
 	), wrong(part, n, place, message) AS (
 		SELECT 0, 0, s.place, s.message FROM scalar s WHERE NOT s.good
 		UNION ALL
+		SELECT 2, m.n, '/remediations/' || m.n, 'is one of more than 100 remediations of its rule'
+		FROM (SELECT r.n, row_number() OVER (PARTITION BY r.value->>'rule' ORDER BY r.n) AS place
+			FROM remediation r WHERE jsonb_typeof(r.value) = 'object') m
+		WHERE m.place > 100
+		UNION ALL
 		SELECT 1, r.n, '/results/' || r.n || c.field, c.message
 		FROM result r CROSS JOIN LATERAL (VALUES
 			('', 'must be an object', jsonb_typeof(r.value) = 'object'),
@@ -378,6 +383,8 @@ DECLARE
 	names		text[];
 	metadatas	text[];
 	bodies		text[];
+	most_fixes	bigint;
+	max_fixes CONSTANT integer := 100;
 BEGIN
 	WITH given AS MATERIALIZED (
 		SELECT r.position, s.subject, s.kind, r.value->>'rule' AS rule,
@@ -414,7 +421,7 @@ BEGIN
 		ORDER BY s.name, k.key, r.position
 	), merged AS MATERIALIZED (
 		SELECT coalesce(g.name, o.name) AS name, g.subject, g.kind, coalesce(g.rule, o.result->>'rule') AS rule,
-			o.result AS before,
+			o.result AS before, f.states IS NOT NULL AS fixed,
 			-- A new result keeps the known states of remediations until the batch of remediations comes.
 			CASE WHEN f.states IS NULL AND k.kept IS NULL THEN coalesce(g.result, o.result)
 				ELSE jsonb_set(coalesce(g.result, o.result), '{properties}', jsonb_strip_nulls(
@@ -429,6 +436,8 @@ BEGIN
 		SELECT m.name, max(m.subject) AS subject, max(m.kind) AS kind,
 			jsonb_agg(m.after ORDER BY m.rule) AS results,
 			count(*) FILTER (WHERE m.before - 'timestamp' IS DISTINCT FROM m.after - 'timestamp') AS changed,
+			max((SELECT count(*) FROM jsonb_object_keys(m.after->'properties') k(key)
+				WHERE starts_with(k.key, 'remediation/'))) FILTER (WHERE m.fixed) AS fixes,
 			jsonb_build_object('error', count(*) FILTER (WHERE m.after->>'result' = 'error'),
 				'fail', count(*) FILTER (WHERE m.after->>'result' = 'fail'),
 				'pass', count(*) FILTER (WHERE m.after->>'result' = 'pass'),
@@ -443,9 +452,14 @@ BEGIN
 			array_agg((jsonb_build_object('source', 'Compliance Operator', 'results', r.results, 'summary', r.summary,
 				'scope', coalesce(s.body->'scope', jsonb_build_object('apiVersion', 'v1', 'kind', r.kind,
 					'name', r.subject))))::text ORDER BY r.name),
-			coalesce(sum(r.changed), 0)
-		INTO names, metadatas, bodies, changed
+			coalesce(sum(r.changed), 0), max(r.fixes)
+		INTO names, metadatas, bodies, changed, most_fixes
 		FROM report r LEFT JOIN stored s ON s.name = r.name;
+	-- Each run keeps the remediations that it does not have: without a limit, a result would grow for ever.
+	IF most_fixes > max_fixes THEN
+		RAISE EXCEPTION 'a rule has at most % remediations: a run with prune removes those that are gone', max_fixes
+			USING ERRCODE = 'KR400';
+	END IF;
 	IF names IS NOT NULL THEN
 		PERFORM kube_reports_internal.forward_store(cluster, 'openreports.io', 'v1alpha1', 'clusterreports',
 			array_fill(source_version, ARRAY[cardinality(names)]), metadatas, bodies);
@@ -455,7 +469,29 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.store_results(integer, uuid, integer, jsonb, text)
 	IS 'stores the results and remediations of a batch in the reports of its scan; returns the number of results that '
-		'changed';
+		'changed. Raises KR400 if a rule would have more than 100 remediations';
+
+-- A remediation is stored with every result of its rule, and a rule has a result for each subject: at most as many as
+-- there are reports of the rule's group.
+CREATE FUNCTION kube_reports_internal.remediation_bytes(cluster_id integer, type_id integer, document jsonb)
+	RETURNS numeric
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT coalesce(sum(f.bytes * (coalesce(s.reports, 0) + coalesce(g.results, 0))), 0)
+	FROM (SELECT kube_reports_internal.rule_group(m.value->>'rule') AS rules,
+				sum(octet_length(kube_reports_internal.remediation_properties(m.value)::text)) AS bytes
+			FROM jsonb_array_elements(document->'remediations') m(value) GROUP BY 1) f
+		LEFT JOIN (SELECT right(o.name, 2) AS rules, count(*) AS reports FROM kube_reports.object o
+			WHERE o.cluster_id = remediation_bytes.cluster_id AND o.resource_type = type_id AND o.namespace = ''
+				AND o.labels @> ARRAY[kube_reports_internal.scan_label(document#>>'{scan,name}')]
+			GROUP BY 1) s ON s.rules = f.rules
+		LEFT JOIN (SELECT kube_reports_internal.rule_group(r.value->>'rule') AS rules, count(*) AS results
+			FROM jsonb_array_elements(CASE jsonb_typeof(document->'results') WHEN 'array' THEN document->'results'
+				ELSE '[]' END) r(value) GROUP BY 1) g ON g.rules = f.rules
+$$;
+COMMENT ON FUNCTION kube_reports_internal.remediation_bytes(integer, integer, jsonb)
+	IS 'how many bytes the remediations of a batch add to the results of a scan, at most';
 
 CREATE FUNCTION kube_reports_internal.forward_results(sender text, cluster_id integer, cluster uuid, document jsonb,
 	digest bytea, OUT code integer, OUT reply bytea)
@@ -471,6 +507,7 @@ AS $$
 DECLARE
 	run			kube_reports_internal.forward_assessment;
 	max_runs CONSTANT integer := 100;
+	max_bytes CONSTANT integer := 32000000;
 	given_seq	integer := (document->>'seq')::integer;
 	scan_name	text := document#>>'{scan,name}';
 	run_id		text := document->>'assessmentId';
@@ -510,6 +547,13 @@ BEGIN
 			WHEN NOT run.latest THEN format('a later assessment of scan "%s" has begun', scan_name)
 			ELSE format('batch %s is expected, not %s', coalesce(run.seq, 0) + 1, given_seq) END,
 			ARRAY[ROW('/seq', 'must be ' || coalesce(run.seq, 0) + 1)::kube_reports_internal.refusal]);
+		RETURN;
+	ELSIF remediations <> '[]'
+		AND kube_reports_internal.remediation_bytes(cluster_id, type_id, document) > max_bytes THEN
+		code := 413;
+		reply := kube_reports_internal.forward_refusal(413, 'RequestEntityTooLarge', format('the remediations of the '
+			'batch would add more than %s MB to the results of their rules: send them in several batches',
+			max_bytes / 1000000));
 		RETURN;
 	END IF;
 	IF run.seq IS NULL THEN
@@ -625,7 +669,9 @@ BEGIN
 				AND o.name = kube_reports_internal.scan_report_name(scan_name, coalesce(r.value->>'subject', ''),
 					kube_reports_internal.subject_kind(r.value), r.value->>'rule')
 				AND s.value->>'rule' = r.value->>'rule'
-				AND (s.value#>>'{timestamp,seconds}')::bigint > floor(extract(epoch FROM begun))::bigint);
+				-- A time in the future was stored while the clock was ahead: it makes no result late.
+				AND (s.value#>>'{timestamp,seconds}')::bigint > floor(extract(epoch FROM begun))::bigint
+				AND (s.value#>>'{timestamp,seconds}')::bigint <= extract(epoch FROM now()));
 	IF fresh <> '[]' THEN
 		changed := kube_reports_internal.store_results(cluster_id, cluster, type_id,
 			document || jsonb_build_object('results', fresh, 'scan', document->'scan'
