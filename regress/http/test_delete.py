@@ -71,16 +71,16 @@ def test_finalizers(api, ns):
         assert held["deletionTimestamp"] and held["deletionGracePeriodSeconds"] == 0
         assert held["generation"] == stored["metadata"]["generation"] + 1
         watch.expect(("MODIFIED", "r1"))
-        # Again: nothing changes.
+        # Another delete changes nothing.
         again = api.delete(path)
         assert again.code == 200 and again.json["metadata"]["resourceVersion"] == held["resourceVersion"]
-        # No new finalizers now; the name stays taken.
+        # The object cannot get new finalizers, and its name is still in use.
         status = failure(api.patch(path, {"metadata": {"finalizers": ["example.com/hold", "example.com/new"]}}), 422,
                          "Invalid")
         assert "no new finalizers can be added if the object is being deleted" in status["message"]
         status = failure(api.post(path_of(POLR, ns), report("r1")), 409, "AlreadyExists")
         assert status["message"] == 'object is being deleted: policyreports.wgpolicyk8s.io "r1" already exists'
-        # The last finalizer goes: so does the object.
+        # The object is deleted with its last finalizer.
         assert api.patch(path, {"metadata": {"finalizers": None}}, kind=MERGE).code == 200
         kind, last = watch.change()
         assert kind == "DELETED" and last["metadata"]["name"] == "r1"
@@ -126,7 +126,7 @@ def test_delete_collection(api, ns):
 
 
 def test_delete_collection_in_steps(stack, api, ns):
-    """More objects than one step takes: one ordinary answer, that of the step that failed when one did."""
+    """A collection that takes several steps has one usual answer; if a step fails, the answer of this step."""
     path = path_of(POLR, ns)
     with ThreadPoolExecutor(16) as pool:
         list(pool.map(lambda number: api.create(POLR, report(f"r{number:03}"), ns), range(600)))
@@ -177,21 +177,21 @@ def test_delete_collection_of_a_cluster_resource(api, ns):
 
 
 def protobuf(number, value):
-    """A field of a protobuf message: a varint or bytes."""
+    """Returns a field of a protobuf message: a varint or bytes."""
     if isinstance(value, int):
         return bytes([number << 3, value])
     return bytes([number << 3 | 2, len(value)]) + value
 
 
 def proto_options(*fields):
-    """DeleteOptions as a typed client sends them: a runtime.Unknown behind the magic bytes."""
+    """Returns DeleteOptions as a typed client sends them: a runtime.Unknown after the magic bytes."""
     kind = protobuf(1, b"v1") + protobuf(2, b"DeleteOptions")
     return b"k8s\0" + protobuf(1, kind) + protobuf(2, b"".join(protobuf(*field) for field in fields)) + protobuf(3,
         b"") + protobuf(4, b"")
 
 
 def test_protobuf_options(api, ns):
-    """REQ-02: typed clients send DeleteOptions in protobuf; other bodies must not be"""
+    """REQ-02: typed clients send DeleteOptions in protobuf; other bodies in protobuf are refused"""
     stored = api.create(POLR, report("r1"), ns)
     path = path_of(POLR, ns, "r1")
     protobuf_type = "application/vnd.kubernetes.protobuf"

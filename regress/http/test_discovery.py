@@ -73,7 +73,7 @@ def test_aggregated_not_modified(api):
                                              (V2.replace("json", "vnd.kubernetes.protobuf") + ",application/json",
                                               None)])
 def test_aggregation_enabled(api, accept, version):
-    """DISC-01, NEG-01: TestAggregationEnabled: the first form that the client takes and the server has"""
+    """DISC-01, NEG-01: TestAggregationEnabled: the answer has the first form of Accept that the server offers"""
     failure(api.get("/apis", accept="application/vnd.kubernetes.protobuf"), 406, "NotAcceptable")
     document = api.request("GET", "/apis", headers={"Accept": accept}).json
     assert (document["kind"], document["apiVersion"]) == (("APIGroupDiscoveryList", f"apidiscovery.k8s.io/{version}")
@@ -83,12 +83,12 @@ def test_aggregation_enabled(api, accept, version):
 def test_changes(stack, types):
     """
     DISC-03, DISC-15, AGG-35: TestEtagConsistent, TestEtagOutdated, TestAddRemove: equal documents have equal ETags at
-    both proxies, as long as nothing changes
-    and when it has been changed back; an outdated one gets the new document"""
+    both proxies, before a change and after it is undone; a request with an outdated ETag gets the new document
+    """
     proxies = (stack.first, stack.second)
 
     def everywhere(**headers):
-        # Fresh connections reach every worker.
+        # New connections reach every worker.
         answers = [proxy.api().request("GET", "/apis", headers={"Accept": V2, **headers}) for proxy in proxies
                    for _ in range(16)]
         etags = {answer.headers["ETag"] for answer in answers}
@@ -164,7 +164,7 @@ def test_unknown_resource(api, path):
 
 
 def test_yaml(api):
-    """DISC-16: YAML is to be had as well"""
+    """DISC-16: discovery has YAML as well"""
     answer = api.get("/apis", accept="application/yaml")
     assert answer.code == 200 and answer.headers["Content-Type"] == "application/yaml"
     assert b"\nkind: APIGroupList\n" in b"\n" + answer.body
@@ -189,7 +189,7 @@ def test_health_without_certificate(stack):
 
 
 def test_authorization(stack, ns):
-    """Only system:masters may do anything in stand-alone mode with AlwaysDeny; nobody else learns what exists."""
+    """With AlwaysDeny only system:masters may do anything; other users do not learn which objects exist."""
     path = f"/apis/wgpolicyk8s.io/v1alpha2/namespaces/{ns}/policyreports"
     stack.first.api().create(POLR, report("r", ns), ns)
     failure(stack.first.api(user="nobody").get(path + "/r"), 403, "Forbidden")
@@ -200,7 +200,7 @@ def test_authorization(stack, ns):
 
 
 def test_metrics(stack, api, ns):
-    """HL-05; the names that dashboards use"""
+    """HL-05: metrics have the names that dashboards use"""
     import urllib.request
 
     api.create(POLR, report("r", ns), ns)
@@ -220,8 +220,7 @@ def test_metrics(stack, api, ns):
 
 def test_stored_objects(stack, types):
     """
-    HL-05: RunTestStats: a proxy that begins counts what is stored, which is what was created and not deleted, however
-    often updated
+    HL-05: RunTestStats: a new proxy counts the stored objects: those that were created and not deleted, updated or not
     """
     pods, none = types.pods(), types.pods()
     for name in ("a", "b", "c"):

@@ -1,4 +1,4 @@
-"""The pages say what is there, and what make up prints works."""
+"""The pages agree with the code, and the commands that make up prints work."""
 
 import os
 import pathlib
@@ -35,12 +35,12 @@ UNION ALL SELECT t.typname || '|' || obj_description(t.oid, 'pg_type') FROM pg_t
     WHERE t.typnamespace = 'kube_reports'::regnamespace AND t.typcategory <> 'A' AND (c.oid IS NULL OR c.relkind = 'c')
 """
 
-# Pages for users; the other pages also describe the inside.
+# Pages for users; other pages also describe the inner schema.
 USER_PAGES = ["README.md", *(f"docs/{name}.md"
                              for name in ("api", "howto", "operations", "analytics", "export", "aggregation"))]
 
-# Whom a routine, a view or a table is for, from those who have least: a reader of one namespace, one of everything, an
-# administrator.
+# The users of each routine, view and table.  The query takes the first of these that have the right: everybody, readers
+# of one namespace, readers of everything, administrators, the owner.
 FOR_WHOM = """
 SELECT o.name, CASE WHEN 'docs_nobody' = ANY (o.roles) THEN 'everybody'
     WHEN 'docs_namespace' = ANY (o.roles) THEN 'readers'
@@ -59,8 +59,8 @@ ORDER BY 1
 
 def documented():
     """
-    Names in the first column of the page's tables; functions with their arguments; for whom the second column says they
-    are.
+    Returns the names in the first column of the page's tables, the arguments of the functions, and the users in the
+    second column.
     """
     names, arguments, for_whom = set(), {}, {}
     for line in API_PAGE.splitlines():
@@ -107,8 +107,8 @@ def test_api_page_has_the_signatures(stack):
 
 def test_api_page_says_for_whom(stack):
     """
-    The second column is what grants give: to everybody, to readers of a part, to those of everything, to
-    administrators; else to the owner
+    The second column agrees with the grants: everybody, readers of a part, readers of everything, administrators, or
+    only the owner
     """
     database = stack.database
     roles = ("docs_nobody", "docs_namespace", "docs_reader", "docs_admin", "docs_proxy")
@@ -129,13 +129,13 @@ def test_api_page_says_for_whom(stack):
     _, _, for_whom = documented()
     assert len(rows) > 80
     assert {name: for_whom.get(name) for name, _, _ in rows} == {name: whom for name, whom, _ in rows}
-    # What proxies call is inside; of what users call, they have what everybody has.
+    # Proxies call functions of the inner schema; in the outer schema they have the rights of everybody.
     assert [name for name, whom, proxy in rows if (proxy == "t") != (whom == "everybody")] == []
 
 
 @pytest.mark.parametrize("page", USER_PAGES)
 def test_users_are_sent_to_what_is_public(stack, page):
-    """A page for users names no object of the inner schema, and each object of the outer one that it names is there"""
+    """A page for users names no object of the inner schema; each object of the outer schema that it names exists"""
     text = (TOP / page).read_text()
     if page == "docs/api.md":
         text = text.replace("Schema `kube_reports_internal` holds the rest", "")
@@ -148,13 +148,13 @@ def test_users_are_sent_to_what_is_public(stack, page):
 
 
 def anchors(page):
-    """The anchors that a renderer makes of the headings of a page"""
+    """Returns the anchors that a renderer makes of the headings of a page"""
     headings = re.findall(r"^#+ (.*)$", page.read_text(), re.M)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def test_pages_name_existing_files():
-    """Every file of the tree that a page speaks of, and every link between pages, exists"""
+    """Every file of the tree that a page names, and the target of every link between pages, exists"""
     pages = [*TOP.glob("*.md"), *(TOP / "docs").rglob("*.md")]
     assert pages
     for page in pages:
@@ -170,14 +170,14 @@ def test_pages_name_existing_files():
 
 
 def rooms():
-    """The directories of the two top levels that hold code or tests"""
+    """Returns the directories of the two top levels that have code or tests"""
     tracked = run(["git", "ls-files", "-z"], cwd=TOP).out.split("\0")
     found = {pathlib.PurePath(*pathlib.PurePath(name).parts[:depth]) for name in tracked for depth in (1, 2)
              if len(pathlib.PurePath(name).parts) > depth}
     return sorted(TOP / room for room in found if room.parts[0] in ("extension", "proxy", "sql", "helm", "regress"))
 
 
-# Headers of libraries, names of scripts, and what make install-manifest writes.
+# Names of no files in the tree: headers of libraries, a pattern of scripts, the output of make install-manifest.
 ELSEWHERE = {"postgres.h", "h2o.h", "OLD--NEW.sql", "install.yaml"}
 
 
@@ -187,8 +187,8 @@ def exists_near(name, places):
 
 def test_rooms_have_a_page():
     """
-    Every room says what lives there, what does not, and where its tests are; the files that it names exist, in the
-    room, in the tree, or beside the file named before.  Rooms of regress are in the table of its page.
+    The page of every room says what belongs there, what does not, and where its tests are; the files that it names
+    exist, in the room, in the tree, or beside the file named before.  Rooms of regress are in the table of its page.
     """
     found = rooms()
     assert len(found) > 40
@@ -210,7 +210,7 @@ def test_rooms_have_a_page():
 @pytest.mark.parametrize("command", [
     ["proxy"], ["grpc"], ["evidence"], *(["proxy", name] for name in ("forward", "register", "import", "cleanup"))])
 def test_help_is_tidy(command):
-    """No line ends in a blank, and only sizes and rates are in bytes"""
+    """No line of the help ends in a space, and only flags of sizes and rates are in bytes"""
     shown = run([str(TOP / "proxy" / "build" / f"kube-reports-{command[0]}"), *command[1:], "--help"]).out
     assert re.findall(r" $", shown, re.M) == []
     assert [name for name in re.findall(r"^  --([\w-]+) bytes$", shown, re.M)
@@ -219,7 +219,7 @@ def test_help_is_tidy(command):
 
 
 def test_security_page_names_existing_tests():
-    """Every test that proves a line of the page exists: by its file, or in the file that was named before it"""
+    """Every test that the page names exists, in the file of its name, or in the file that was named before it"""
     page = (TOP / "docs" / "security.md").read_text()
     file, count = None, 0
     for name in re.findall(r"`((?:test_\w+\.py::)?test_\w+|\w+\.sql)`", page):
@@ -236,8 +236,7 @@ def test_security_page_names_existing_tests():
 
 def test_differences_are_told():
     """
-    ADM-03, ADM-04: what kube-apiserver would do and nobody does for aggregated groups is said where differences are
-    listed
+    ADM-03, ADM-04: the list of differences names the checks of kube-apiserver that aggregated groups do not have
     """
     differences = (TOP / "docs" / "conformance.md").read_text().partition("## Where this differs")[2]
     for word in ("Webhooks and policies of admission", "OwnerReferencesPermissionEnforcement", "quotas"):
@@ -246,7 +245,7 @@ def test_differences_are_told():
 
 # ---- tables and locks ----
 
-# All but the months of history, which are made when they are needed.
+# All tables except the partitions of history.
 TABLES = """
 SELECT c.relname, (SELECT string_agg(a.attname, ', ' ORDER BY k.place) FROM pg_index i,
         unnest(i.indkey::smallint[]) WITH ORDINALITY k(number, place)
@@ -275,7 +274,7 @@ def tables(stack):
 
 
 def test_what_grows_has_each_table(tables):
-    """With what it grows and what bounds it; or among those that do not grow with reports"""
+    """The page has each table: with its growth and its limit, or among the tables that do not grow with reports"""
     growing, _, other = chapter("operations.md", "What grows").partition("The other tables")
     rows = [re.fullmatch(r"\| (.+?) \| (.+?) \| (.+) \|", line).groups() for line in growing.splitlines()
             if line.startswith("| `")]
@@ -287,7 +286,7 @@ def test_what_grows_has_each_table(tables):
 
 
 def test_diagram_has_each_table_and_key(stack, tables):
-    """Every table with its primary key; an arrow for each foreign key, with a star where a dump lacks it"""
+    """The diagram has each table with its primary key, and an arrow for each foreign key, starred if dumps lack it"""
     diagram = chapter("architecture/store.md", "Tables and their keys").split("```")[1]
     arrows, above = set(), []
     for line in diagram.splitlines():
@@ -303,7 +302,7 @@ def test_diagram_has_each_table_and_key(stack, tables):
     plain = re.sub(r"unique \([^)]*\)|\(variant sql\)", "", diagram)
     keys = re.findall(r"(\w+) \(([a-z_]+(?:, [a-z_]+)*)\)", plain)
     assert [(name, key) for name, key in keys if name not in ONLY_SQL and tables.get(name) != key] == []
-    # Without a key: a single row, or rows that are their own identity.
+    # Tables without a key have a single row, or rows that identify themselves.
     left = {*tables, *ONLY_SQL} - {name for name, _ in keys}
     assert left == {"store", "caller_secret", "rollup_mark", "reader_grant", "report_change"}
     assert [name for name in left if not re.search(rf"\b{name}\b", diagram)] == []
@@ -326,7 +325,7 @@ def test_locks_have_their_keys(stack):
 
 
 def test_explained_query_is_that_of_the_page():
-    """The query of which the page says that EXPLAIN shows an index is the one that regress/sql explains"""
+    """The page says which index EXPLAIN shows for a query; regress/sql explains the same query"""
     (query,) = (text for language, text in blocks_of("docs/analytics.md")
                 if language == "sql" and "score >= 8 ORDER BY" in text)
     explained = (TOP / "regress" / "sql" / "answers.sql").read_text()
@@ -337,7 +336,7 @@ def test_explained_query_is_that_of_the_page():
 
 @pytest.fixture(scope="module")
 def stack_of_make_up(tmp_path_factory):
-    """make up in a directory of its own, on ports of its own; the printed commands."""
+    """Runs make up in a directory and on ports of its own; gives the printed commands as well."""
     # A short path that the server's user may enter.
     directory = pathlib.Path(run(["mktemp", "-d", "/tmp/kube-reports-up-XXXXXX"]).out.strip())
     directory.chmod(0o755)
@@ -357,7 +356,7 @@ def stack_of_make_up(tmp_path_factory):
 
 
 def shell(script, directory, environment, **more):
-    """A command as a user types it, with the kubectl at hand on the PATH."""
+    """Runs a command as a user types it, with an available kubectl on the PATH."""
     binaries = directory / "bin"
     binaries.mkdir(exist_ok=True)
     if not (binaries / "kubectl").exists():
@@ -414,13 +413,13 @@ def test_what_make_up_prints(stack_of_make_up):
 
 
 def test_a_write_of_the_readme(stack_of_make_up):
-    """What psql writes there, kubectl shows; the report keeps its results"""
+    """kubectl shows the change that psql makes in the README; the report keeps its results"""
     directory, _, environment, printed = stack_of_make_up
     name = "6b82cb4f-c2af-5afb-f537-b9fb016b221c"
     (write,) = (text for _, text in blocks_of("README.md") if "patch_report" in text)
 
     def results():
-        """The results of the report in the views, once none wait."""
+        """Returns the number of results of the report in the views, after all pending results are derived."""
         def asked(sql):
             return shell(f'. {directory}/run/env\npsql -X -A -t -c "{sql}"', directory, environment).out.strip()
         until(lambda: asked("SELECT results_pending FROM kube_reports.status") == "f", 60, "the results")

@@ -13,7 +13,7 @@ from test_types import CRD, VULN, vulnerability_report
 
 SECOND_CLUSTER = "22222222-2222-4222-8222-222222222222"
 
-# What must be the same on both sides: everything a user can lose.
+# The rows that must be the same on both sides: everything that a user can lose.
 CONTENT = """
 SELECT o FROM kube_reports.stored_report o ORDER BY o.cluster, o."group", o.resource, o.namespace, o.name;
 SELECT c.uid, c.id, c.name, c.labels, c.extra_metadata FROM kube_reports.cluster c ORDER BY c.id;
@@ -33,7 +33,7 @@ SELECT c FROM kube_reports_internal.report_change c ORDER BY c.version, c.keys;
 SELECT t.id, t.mapping_id, t.mapping FROM kube_reports.resource_type t WHERE NOT t.builtin ORDER BY t.id;
 """
 
-# What is not in a dump and must be made again from it, with the times that documents do not hold; counts of every day.
+# Rows that a dump lacks and a restore derives again, with the times that documents do not have; counts of every day.
 DERIVED = """
 SELECT r FROM kube_reports_internal.result r ORDER BY r.origin, r.key;
 SELECT d FROM kube_reports_internal.detail d
@@ -51,8 +51,8 @@ SELECT s FROM kube_reports_internal.score_daily s
     ORDER BY s.cluster_id, s.namespace, s.source, s.category, s.severity, s.day;
 """
 
-# Privileges and owners of all objects.  A month whose grants were revoked lists those of its owner, which a dump leaves
-# out.
+# Privileges and owners of all objects.  A partition whose grants were revoked lists the grants of its owner; a dump
+# lacks them.
 RIGHTS = """
 SELECT DISTINCT p.oid::regprocedure::text, a.grantee::regrole::text, a.privilege_type
     FROM pg_proc p, aclexplode(p.proacl) a WHERE p.pronamespace IN ('kube_reports'::regnamespace,
@@ -67,15 +67,15 @@ SELECT p.oid::regprocedure::text, p.proowner::regrole FROM pg_proc p
     WHERE p.pronamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) ORDER BY 1;
 """
 
-# Foreign keys between dumped tables, which are not there while a dump is loaded.
+# Foreign keys between dumped tables, which do not exist while a dump is loaded.
 REFERENCES = ("SELECT count(*) FROM pg_constraint c JOIN kube_reports_internal.dumped_references() r ON c.conrelid = "
               "r.child AND c.conname = r.name AND c.convalidated")
 
 
 def settle_results(database, name="kube_reports"):
     """
-    Makes the results that wait for it, and folds every delta, as a proxy does by and by; transactions of others may
-    hold that up.
+    Derives all pending results, and folds every delta, as a proxy does in time; open transactions of others may delay
+    this.
     """
     database.derive(name)
     database.psql("DO $$ BEGIN WHILE EXISTS (SELECT FROM kube_reports_internal.result_rebuild) OR EXISTS (SELECT FROM "
@@ -93,7 +93,7 @@ def newest(database, name="kube_reports"):
 
 @pytest.fixture(scope="module")
 def source(stack, tmp_path_factory):
-    """The shared stack with something of everything in it, and its dumps."""
+    """The shared stack with rows of every kind, and its dumps."""
     database, api = stack.database, stack.first.api()
     database.psql(f"SELECT kube_reports.register_crd($crd${json.dumps(CRD)}$crd$::jsonb)")
     database.psql(f"SELECT kube_reports.register_cluster('{SECOND_CLUSTER}', 'elsewhere', "
@@ -102,8 +102,8 @@ def source(stack, tmp_path_factory):
     database.psql(f"SELECT kube_reports_internal.api_namespace('{SECOND_CLUSTER}', 'dump', '', 'its-uid', true)")
     for number in range(50):
         api.create(POLR, report(f"r{number}", labels={"n": str(number), "quote": "a-b.c"}), "dump")
-    # Results whose times are not those of their reports: one changed, one more, one gone, one report deleted and made
-    # again.
+    # Results whose times are not those of their reports: one has changed, one is new, one is gone; one report was
+    # deleted and created again.
     results = [{"source": "kyverno", "policy": "p", "rule": rule, "result": "pass", "message": f"message of {rule}"}
                for rule in ("a", "b", "c")]
     api.create(POLR, report("history", results=results), "dump")
@@ -157,7 +157,7 @@ def other_server():
 
 
 def restore(database, name, form, file):
-    """Into a new database of that name, as the owner; all or nothing, or with four jobs."""
+    """Restores a dump as the owner into a new database with this name, in one transaction or with four jobs."""
     database.psql(f"CREATE DATABASE {name} OWNER kube_reports_owner", user="postgres", database="postgres")
     connection = database.connection(database=name)
     if form == "plain":
@@ -188,8 +188,8 @@ def test_restore(source, other_server, form, where):
         assert target.psql("SELECT results_pending FROM kube_reports.status", database=name) == "t"
         assert int(target.psql("SELECT count(*) FROM kube_reports_internal.result_since", database=name)) >= 2
 
-        # Here the roles of the proxies are those of the dump; in another database of one server they are the same
-        # roles.
+        # Another server has the roles of the proxies, as the dump needs them; another database of the same server has
+        # them anyway.
         proxy = Proxy(target, stack.cluster, stack.pki,
                       connection=target.connection("kube_reports_proxy", name)).wait_ready()
         assert target.psql("SELECT restore_pending FROM kube_reports.status", database=name) == "f"
@@ -217,7 +217,7 @@ def test_restore(source, other_server, form, where):
         assert api.get(path_of(VULN, "dump", "app")).json["report"]["registry"] == {"server": "index.example"}
         assert int(target.psql("SELECT kube_reports.register_cluster(gen_random_uuid(), 'new')", database=name)) > int(
             stack.database.psql("SELECT max(id) FROM kube_reports.cluster"))
-        # The store of the dump goes on as if nothing had happened.
+        # The original store has not changed.
         assert stack.first.api().get(path_of(POLR, "dump")).json["items"] == listed["items"]
     finally:
         if proxy is not None:
@@ -226,7 +226,7 @@ def test_restore(source, other_server, form, where):
 
 
 def test_dump_of_a_restored_database(source, other_server, tmp_path):
-    """A dump that no proxy has seen yet can be dumped again, and after_restore() by hand ends the restore"""
+    """A restored database can be dumped before a proxy has connected; a call of after_restore() ends the restore"""
     stack, dumps = source
     restore(other_server, "first_copy", "custom", dumps["custom"])
     file = str(tmp_path / "again.dump")
@@ -238,7 +238,7 @@ def test_dump_of_a_restored_database(source, other_server, tmp_path):
         assert other_server.psql("SELECT restore_pending FROM kube_reports.status", database=name) == "t"
     base = int(other_server.psql("SELECT kube_reports.after_restore()", database="second_copy"))
     assert base > newest(stack.database)
-    # In the SQL variant a proxy's upkeep makes the results.
+    # In the SQL variant a proxy's upkeep derives the results.
     assert other_server.psql("SELECT restore_pending, results_pending FROM kube_reports.status",
                              database="second_copy") == ("f|t" if VARIANT == "sql" else "f|f")
     settle_results(other_server, "second_copy")
@@ -250,7 +250,7 @@ def test_dump_of_a_restored_database(source, other_server, tmp_path):
 
 
 def test_drop_and_create(source, other_server):
-    """Nothing stays behind, everything is there again, in a database that has seen another life"""
+    """In a restored database DROP EXTENSION leaves nothing, and CREATE EXTENSION makes everything again"""
     _, dumps = source
     restore(other_server, "again", "custom", dumps["custom"])
     other_server.psql("DROP EXTENSION kube_reports", database="again")
@@ -273,7 +273,8 @@ def test_drop_and_create(source, other_server):
 
 def test_data_only(source, other_server):
     """
-    LC-04: into a store that is there: begin_restore() lets tables come in any order, months of history are made before
+    LC-04: rows are restored into an existing store: after begin_restore() tables may come in any order; the partitions
+    of history are made before
     """
     stack, dumps = source
     other_server.psql("CREATE DATABASE data_only OWNER kube_reports_owner", user="postgres", database="postgres")

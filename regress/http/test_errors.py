@@ -1,4 +1,4 @@
-"""Bad input gets what a CRD would answer, and the store is unchanged (issue 2, done when 4; conformance 6, 7)."""
+"""Wrong input gets the answer of a CRD, and changes nothing in the store (issue 2, done when 4; conformance 6, 7)."""
 
 import copy
 import json
@@ -15,7 +15,7 @@ SUBDOMAIN = ("a lowercase RFC 1123 subdomain must consist of lower case alphanum
 
 @pytest.fixture
 def collection(api, ns):
-    """A collection with one report in it; afterwards it must be exactly as before."""
+    """A collection with one report; after the test it must have the same items."""
     path = path_of(POLR, ns)
     api.create(POLR, report("kept", ns), ns)
     before = api.get(path).json
@@ -57,7 +57,7 @@ def test_wrong_type(api, collection, ns):
 
 
 def test_several_errors(api, collection, ns):
-    """All of them in one answer, each once"""
+    """One answer has all errors, each once"""
     bad = [result(outcome="maybe"), result(severity="huge")]
     status = failure(api.post(collection, report("r", ns, results=bad)), 422, "Invalid")
     assert status["message"].startswith('PolicyReport.wgpolicyk8s.io "r" is invalid: [')
@@ -286,7 +286,8 @@ def test_list_options_that_exclude_each_other(api, collection):
 def test_patches_that_do_not_apply(api, collection):
     """
     JP-01, MP-01, PAT-05, PAT-07: TestPatchRequiresMatchingName, TestForbiddenForceOnNonApply, TestInvalidPatchOptions,
-    and the number of operations"""
+    and the limit of operations
+    """
     kept = collection + "/kept"
     for operation in ({"op": "test", "path": "/summary/pass", "value": 99},
                       {"op": "remove", "path": "/summary/nothing"},
@@ -340,7 +341,7 @@ def test_strict_field_validation(api, collection, ns):
 
 
 def test_nested_spec_paths(api, ns):
-    """The path of an error below spec, and a required object that is missing"""
+    """Errors below spec have their paths, also that of a required object that is missing"""
     document = {"apiVersion": "reports.kyverno.io/v1", "kind": "EphemeralReport",
                 "metadata": {"name": "e", "namespace": ns},
                 "spec": {"results": [{"policy": "p", "result": "no"}]}}
@@ -366,7 +367,7 @@ def test_bad_namespace(api):
 
 
 def test_many_errors_keep_their_connection(stack, ns):
-    """An error answer is a whole answer: the connection goes on."""
+    """After an error the connection stays open for the next request."""
     keeping = stack.first.api(keep=True)
     for _ in range(20):
         failure(keeping.get(path_of(POLR, ns, "missing")), 404, "NotFound")

@@ -1,4 +1,4 @@
-"""kube-reports-evidence: files of scans, who may send and read them, what stays when something fails (issue 19)."""
+"""kube-reports-evidence: files of scans, the rights to send and read them, and failures (issue 19)."""
 
 import base64
 import bz2
@@ -39,7 +39,7 @@ def evidence(module_stack):
 
 @pytest.fixture
 def another(module_stack, evidence):  # which makes the senders' certificates
-    """A function that starts a further process; all of them end with the test."""
+    """Returns a function that starts another process; all of them end with the test."""
     started = []
 
     def start(**more):
@@ -59,7 +59,7 @@ def big_file(path, size):
 
 
 def ask_for_passwords(database, roles):
-    """Lets the database server ask these roles for passwords, which it reads a moment later."""
+    """Makes the database server ask these roles for passwords; the server reads the new rules a moment later."""
     rules = f"{database.directory}/data/pg_hba.conf"
     with open(rules, encoding="ascii") as file:
         text = file.read()
@@ -68,7 +68,7 @@ def ask_for_passwords(database, roles):
     database.psql("SELECT pg_reload_conf()", user="postgres")
 
 
-# ---------- what is stored ----------
+# ---------- stored files ----------
 
 def test_put_and_get(evidence):
     cluster, token = evidence.add("put", cluster_name="put")
@@ -87,7 +87,7 @@ def test_put_and_get(evidence):
     assert given.headers["Content-Type"] == "application/xml" and "Content-Encoding" not in given.headers
     assert evidence.get(f"{cluster}/ocp4-cis/7/master-0-pod", token).body == ARF
     assert evidence.get("ocp4-cis/7/other", token).code == 404
-    # The same again is the same; another file takes its place.
+    # The same file again changes nothing; another file replaces it.
     assert evidence.put("ocp4-cis/7/master-0-pod", ARF, token).code == 200
     assert evidence.put("ocp4-cis/7/master-0-pod", b"<new/>", token).code == 201
     assert evidence.get("ocp4-cis/7/master-0-pod", token).body == b"<new/>"
@@ -108,7 +108,7 @@ def test_result_server(evidence):
         f"east-rs|0|worker-1-pod|bzip2|{hashlib.sha256(packed).hexdigest()}"
     given = evidence.send("GET", f"/v1/evidence/{cluster}/east-rs/0/worker-1-pod", certificate="east")
     assert given.headers["Content-Encoding"] == "bzip2" and bz2.decompress(given.body) == ARF
-    # A repeated upload is the same run; another file of that name begins the next one.
+    # A repeated upload belongs to the same run; another file with this name begins the next run.
     assert post(packed).code == 200
     assert post(bz2.compress(b"<next/>")).json["index"] == 1
     assert post(packed, **{"X-Report-Name": "worker-2-pod"}).json["index"] == 1
@@ -133,7 +133,7 @@ def test_rotation(evidence):
     assert evidence.rows(cluster, "DISTINCT scan, index, name") == \
         "other|1|a\nscan|2|a\nscan|2|b\nscan|3|a\nscan|3|b\nscan|4|a\nscan|4|b"
     evidence.settled()
-    # A scan that was made anew counts from 0 again: what came last stays.
+    # A scan that was created again counts from 0: the runs that came last stay.
     assert evidence.put("scan/0/a", ARF, token).code == 201
     assert evidence.rows(cluster, "DISTINCT scan, index, name") == \
         "other|1|a\nscan|0|a\nscan|3|a\nscan|3|b\nscan|4|a\nscan|4|b"
@@ -158,7 +158,7 @@ def test_a_cluster_that_is_removed(evidence):
 
 
 def test_large_files_in_little_memory(evidence, tmp_path):
-    """100 MB, four at a time: the process keeps no body"""
+    """Four uploads of 100 MB at the same time: the process keeps no body in memory"""
     cluster, token = evidence.add("large")
     digest = big_file(tmp_path / "arf", 100 * MB)
     evidence.reset_peak()
@@ -180,7 +180,7 @@ def test_large_files_in_little_memory(evidence, tmp_path):
 
 
 def test_two_uploads_of_one_name(evidence):
-    """The one that ends last is announced, and each is whole"""
+    """Of uploads with one name the last one to end is announced, and each download is one whole file"""
     cluster, token = evidence.add("both")
     bodies = [bytes([65 + n]) * 300000 for n in range(4)]
     connections = [evidence.connect() for _ in bodies]
@@ -195,7 +195,7 @@ def test_two_uploads_of_one_name(evidence):
     evidence.settled()
 
 
-# ---------- who may ----------
+# ---------- rights ----------
 
 def test_who_may_send_and_read(evidence):
     cluster, token = evidence.add("mine")
@@ -208,7 +208,7 @@ def test_who_may_send_and_read(evidence):
     assert evidence.get("s/1/a", other).code == 404
     assert evidence.get(f"{cluster}/s/1/a", other).code == 404
     assert evidence.put(f"{cluster}/s/1/a", ARF, other).code == 404
-    # A certificate of the API's CA, one that is for servers, and one that nobody has added.
+    # A certificate of the API's CA, a certificate for servers, and one of no sender.
     for path in ("admin", "senders/server", "senders/stranger"):
         api = evidence.api()
         api.context.load_cert_chain(f"{evidence.pki}/{path}.crt", f"{evidence.pki}/{path}.key")
@@ -235,7 +235,7 @@ def test_revoked_while_sending(evidence):
 
 
 def test_readers(evidence):
-    """A role of the database downloads, with its password, what it sees in the view"""
+    """A role of the database, with its password, downloads the files that it sees in the view"""
     database = evidence.database
     east, token = evidence.add("reader-east")
     west, other = evidence.add("reader-west")
@@ -261,18 +261,18 @@ def test_readers(evidence):
     assert get(west, "evidence_reader", "right")[0] == 404
     assert get(east, "evidence_team", "right")[0] == 404
     assert get(east, "evidence_reader", "")[0] == 401
-    # Roles that the server lets in without a password do not count as proven; neither does the process's own.
+    # Roles that the server accepts without a password are refused, and so is the role of the process.
     assert get(east, "evidence_trusted", "wrong")[0] == 401
     assert get(east, "kube_reports_owner", "x")[0] == 401
     assert get(east, "kube_reports_proxy", "")[0] == 401
 
 
-# ---------- what fails ----------
+# ---------- failures ----------
 
 def test_what_is_put_into_the_directory(evidence, tmp_path):
     """
-    Others who can write to the volume: no link is followed out of the store, a pipe holds no download up, and no other
-    bytes than those that were sent are given back as the file.
+    Another process writes to the volume: kube-reports-evidence follows no link out of the store, waits for no pipe, and
+    returns no file with other bytes than the sender's.
     """
     cluster, token = evidence.add("tampered")
     outside = tmp_path / "outside"
@@ -295,7 +295,7 @@ def test_what_is_put_into_the_directory(evidence, tmp_path):
     scan.rename(kept)
     scan.symlink_to(outside)
     assert download()[0] == 503
-    # An upload neither; the scan keeps the file that it had.
+    # An upload follows no link either; the scan keeps its file.
     assert evidence.put("s/2/b", ARF, token).code == 503
     assert list(outside.iterdir()) == [secret]
     scan.unlink()
@@ -315,7 +315,7 @@ def test_what_is_put_into_the_directory(evidence, tmp_path):
     assert "another SHA-256" in evidence.log()
     content.rename(stored)
     assert download() == (200, ARF.decode())
-    # What could not be removed while the link was there is removed now.
+    # Files that could not be removed because of the link are removed now.
     evidence.database.psql("UPDATE kube_reports_internal.evidence_body b SET remove_after = now() "
                            f"FROM kube_reports.cluster c WHERE c.id = b.cluster_id AND c.uid = '{cluster}'")
     assert evidence.put("s/2/b", ARF, token).code == 201
@@ -333,7 +333,7 @@ def test_names(evidence):
         connection.sendall(evidence.head(f"/v1/evidence/{path}", token, f"Content-Length: {len(ARF)}") + ARF)
         answer = connection.recv(200)
         connection.close()
-        # What is no request line at all is not answered.
+        # A path with a space makes an invalid request line, which has no answer.
         assert answer[9:12] in (b"400", b"404") or " " in path and answer == b"", (path, answer)
     for name in ("../../etc/passwd", "/etc/passwd", "a/b", "..", ".", "a\tb", "", "x" * 3000):
         answer = evidence.send("POST", "/", ARF, certificate="names", headers={"X-Report-Name": name})
@@ -344,7 +344,7 @@ def test_names(evidence):
 
 
 def test_cut_transfers(evidence):
-    """With a length, chunked, at once or later: nothing stays"""
+    """An upload that is cut leaves nothing: with a length or chunked, before or after its first bytes"""
     cluster, token = evidence.add("cut")
     for lines in (["Content-Length: 100000"], ["Transfer-Encoding: chunked"]):
         for sent in (b"", b"10\r\n" + b"x" * 16 + b"\r\n"):
@@ -409,7 +409,7 @@ PRIVATE_MOUNTS = run(["/bin/bash", STACK, "as_server", *OWN_DISK[:3], "true"], c
 @pytest.mark.parametrize("under", [["prlimit", "--fsize=3000000"], pytest.param(OWN_DISK, marks=pytest.mark.skipif(
     not PRIVATE_MOUNTS, reason="this machine allows no private mounts"))], ids=["limit", "disk"])
 def test_full_disk(another, tmp_path, under):
-    """A limit of the size of files, or a full disk: 507, nothing half left, and the next upload works"""
+    """With a limit of file sizes or a full disk an upload gets 507 and leaves nothing, and the next upload works"""
     small = another(under=under)
     small.directory = f"/proc/{small.process.pid}/root{small.directory}"
     cluster, token = small.add(f"full-{under[0]}")
@@ -423,7 +423,7 @@ def test_full_disk(another, tmp_path, under):
 
 
 def test_larger_than_said(another, tmp_path):
-    """A body that is larger than --max-body-bytes and does not say so: 413, or cut if it goes on and on"""
+    """A chunked body above --max-body-bytes gets 413; the connection of a much larger body is cut"""
     own = another(flags=["--max-body-bytes=2097152"])
     cluster, token = own.add("larger")
     big_file(tmp_path / "arf", 4 * MB)
@@ -436,7 +436,7 @@ def test_larger_than_said(another, tmp_path):
 
 
 def test_killed(another):
-    """kill -9 in the middle: nothing is announced, and the next process removes what is left"""
+    """After SIGKILL during an upload nothing is announced, and the next process removes the rest"""
     own = another(flags=["--upload-timeout=10s"])
     cluster, token = own.add("killed")
     assert own.put("s/1/before", ARF, token).code == 201
@@ -445,7 +445,7 @@ def test_killed(another):
     until(lambda: any(name.startswith(".incoming/a.") for name in own.files()), 20, "the begin of the upload")
     own.kill()
     connection.close()
-    # As if it had been killed between the last byte and the database.
+    # As if the process had been killed after the last byte and before the announcement.
     key = own.database.psql("SELECT key FROM kube_reports_internal.evidence_body")
     stack_command("as_server", "cp", f"{own.directory}/.incoming/{key.rsplit('/', 1)[1]}", f"{own.directory}/{key}")
     assert own.rows(cluster) == "s|1|before"
@@ -482,7 +482,7 @@ def test_without_the_database(another, module_stack):
 
 
 def test_a_restart_of_the_database(another, module_stack):
-    """Connections that the server has ended are made anew before a sender needs one"""
+    """The process replaces connections that the database server has ended, before a sender needs one"""
     own = another()
     _, token = own.add("restart")
     assert own.put("s/1/a", ARF, token).code == 201
@@ -492,7 +492,7 @@ def test_a_restart_of_the_database(another, module_stack):
 
 
 def test_end_of_the_process(another):
-    """SIGTERM: what is under way ends, and nothing new begins"""
+    """After SIGTERM a running upload is completed, and new connections are refused"""
     own = another()
     cluster, token = own.add("ending")
     connection = own.connect()
@@ -514,7 +514,7 @@ def test_end_of_the_process(another):
 
 
 def test_new_certificate(another, module_stack):
-    """The files are read again, and an upload that has begun goes on"""
+    """A new certificate is read without a restart, and a running upload goes on"""
     own = another()
     _, token = own.add("certificate")
     pki = f"{module_stack.database.directory}/pki-new"
@@ -549,7 +549,7 @@ def test_new_certificate(another, module_stack):
 # ---------- hostile senders ----------
 
 def test_slow_peers(evidence):
-    """Connections that say nothing, or a little now and then, are cut, and others are served meanwhile"""
+    """Connections that send nothing, or a byte now and then, are cut, and other senders are served meanwhile"""
     cluster, token = evidence.add("slow")
     _, good = evidence.add("quick")
     silent = [socket.create_connection(("127.0.0.1", evidence.port), timeout=60) for _ in range(20)]
@@ -566,7 +566,7 @@ def test_slow_peers(evidence):
     ended = threading.Event()
 
     def drip():
-        """A byte now and then begins the library's own time limit anew."""
+        """Sends bytes: each restarts the time limit of the library."""
         while not ended.wait(0.5):
             for connection in heads + bodies:
                 with contextlib.suppress(OSError, ValueError):
@@ -587,7 +587,7 @@ def test_slow_peers(evidence):
 
 
 def test_foreign_uris(evidence):
-    """Metadata whose URI names another cluster's file: nothing reads it, and nothing removes it"""
+    """A sender whose metadata have the URI of another cluster's file can neither read nor remove this file"""
     database = evidence.database
     victim, token = evidence.add("victim")
     assert evidence.put("s/1/a", ARF, token).code == 201
@@ -611,11 +611,11 @@ def test_foreign_uris(evidence):
     until(lambda: evidence.curl(f"/v1/evidence/{thief}/s/4/b", None, "-u", "evidence_thief:right")[0] == 404, 20,
           "the new rules of the server")
     assert evidence.curl(f"/v1/evidence/{thief}/s/5/a", None, "-u", "evidence_thief:right")[0] == 404
-    # A file that comes takes the place of metadata, and rotation goes on.
+    # An uploaded file replaces metadata, and rotation goes on.
     for index in range(5, 9):
         assert evidence.put(f"s/{index}/a", ARF, its_token).code == 201
     database.psql(f"CALL kube_reports.unregister_cluster('{thief}')")
-    # An upload begins a round of removal.
+    # An upload starts the removal of files.
     assert evidence.put("s/1/b", ARF, token).code == 201
     evidence.settled()
     assert evidence.get("s/1/a", token).body == ARF
@@ -624,7 +624,7 @@ def test_foreign_uris(evidence):
 # ---------- the other server ----------
 
 class Sink(http.server.BaseHTTPRequestHandler):
-    """A result server that notes what it gets."""
+    """A result server that records its requests."""
 
     protocol_version = "HTTP/1.1"
     got = []
@@ -656,7 +656,7 @@ class Sink(http.server.BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *arguments):
-        """Nothing goes to the output of the tests."""
+        """Logs nothing."""
 
 
 @pytest.fixture
@@ -676,7 +676,7 @@ def sink(module_stack):
 
 
 def test_sent_on(another, sink, module_stack, tmp_path):
-    """--store=https://: each file becomes a request to another result server, as it comes"""
+    """With --store=https:// each file is sent to another result server while it arrives"""
     pki = module_stack.pki
     own = another(store=f"https://127.0.0.1:{sink.server_port}/in",
                   flags=[f"--store-ca-file={pki}/ca.crt", f"--store-client-cert-file={pki}/admin.crt",
@@ -693,7 +693,7 @@ def test_sent_on(another, sink, module_stack, tmp_path):
     assert own.rows(cluster, "name, provider, sha256, index, scan") == \
         f"a|http|{digest}|1|s\nb|http|{digest}|1|s"
     assert own.get("s/1/a", token).code == 404
-    # What is cut here is cut there.
+    # When an upload is cut, its request to the other server is cut as well.
     for lines in (["Content-Length: 100000"], ["Transfer-Encoding: chunked"]):
         connection = own.connect()
         connection.sendall(own.head("/v1/evidence/s/1/c", token, *lines) + b"10\r\n" + b"x" * 16 + b"\r\n")
@@ -714,14 +714,14 @@ def test_sent_on(another, sink, module_stack, tmp_path):
 # ---------- health and metrics ----------
 
 def test_metrics(another):
-    """What was stored, refused, cut, given back, removed; the plain port has nothing else"""
+    """Metrics count stored, refused, cut, downloaded and removed files; the plain port has no evidence"""
     own = another(flags=["--max-body-bytes=100000"], under=["prlimit", "--fsize=50000"])
     cluster, token = own.add("metrics")
     assert own.plain("/livez") == (200, "ok") and own.plain("/readyz") == (200, "ok")
     assert own.plain("/v1/evidence/s/1/a")[0] == 404 and own.plain("/")[0] == 404
     assert own.put("s/1/a", ARF, token).code == 201 and own.put("s/1/a", ARF, token).code == 200
     assert own.put("s/1/b", b"x" * 60000, token).code == 507
-    # The answer comes before the body: a client that sends it all the same may meet a closed connection.
+    # The answer comes before the body; a client that sends the body may find the connection closed.
     connection = own.connect()
     connection.sendall(own.head("/v1/evidence/s/1/c", token, "Content-Length: 100001"))
     assert connection.recv(100).startswith(b"HTTP/1.1 413")
@@ -756,12 +756,12 @@ def test_metrics(another):
 
 
 def test_metrics_of_alerts(evidence):
-    """Each metric that an alert of the chart names is there; docs/evidence.md describes each, and none else."""
+    """Each metric of an alert of the chart exists; docs/evidence.md describes exactly the metrics that exist."""
     metric_names.check("evidence", "evidence.md", "kube_reports_evidence", evidence.plain("/metrics")[1])
 
 
 def test_not_ready(another, module_stack):
-    """Without the database the pod is not ready, and lives; its metrics say so; a shutdown is seen at /readyz"""
+    """Without the database /readyz fails and /livez passes, and metrics show it; /readyz fails during a shutdown"""
     own = another()
     module_stack.database.stop("immediate")
     try:
@@ -785,7 +785,7 @@ def test_not_ready(another, module_stack):
 
 
 def test_slow_peers_of_the_plain_port(evidence):
-    """Connections of one address that send a byte now and then do not keep probes of another out"""
+    """Slow connections from one address do not block probes from another address"""
     held = [socket.create_connection(("127.0.0.1", evidence.metrics_port), timeout=60, source_address=("127.0.0.2", 0))
             for _ in range(80)]
     ended = threading.Event()
@@ -799,7 +799,7 @@ def test_slow_peers_of_the_plain_port(evidence):
     dripping.start()
     try:
         assert evidence.plain("/livez") == (200, "ok")
-        # They are cut (--head-timeout), whatever they send.
+        # The slow connections are cut (--head-timeout), whatever they send.
         for connection in held:
             with contextlib.suppress(ConnectionError):
                 assert connection.recv(1) == b""
@@ -840,7 +840,7 @@ def test_page(another, tmp_path):
     for name in ("serving.crt", "serving.key"):
         (tmp_path / name).symlink_to(f"{own.pki}/{name}")
     (tmp_path / "senders.crt").symlink_to(f"{own.pki}/senders/ca.crt")
-    # regress/chart renders those of the chart.
+    # regress/chart runs the blocks with helm.
     start, send, download, read = (text for text in shells if "helm" not in text)
 
     def shell(text, port):

@@ -22,17 +22,17 @@ from client import unrated_result as result
 ODD = 'comma , quote " newline \n backslash \\ =1+1 ümlaut'
 STATUSES = ("pass", "fail", "warn", "error", "skip")
 BEGINNING = "0-0000000000000000"
-# In UTC, which it does not say: in Kathmandu it is later.
+# A time in UTC, without a time zone: read in the time zone of Kathmandu it would be another time.
 SOON = f"{datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(hours=4):%Y-%m-%dT%H:%M:%S}"
 
 
 def shown(filters):
-    """A filter in the name of a test, which is the same in all workers of pytest-xdist."""
+    """Returns a filter for the name of a test; the name must be the same in all workers of pytest-xdist."""
     return str(filters).replace(SOON, "soon")
 
 
 class Store:
-    """A stack with a reader of its cluster, who speaks by psycopg2."""
+    """A stack, and a reader of its cluster that uses psycopg2."""
 
     def __init__(self, own):
         self.stack = own
@@ -46,7 +46,7 @@ class Store:
         self.wait_for_results()
 
     def wait_for_results(self):
-        """Those of a large report follow, and all in the SQL variant."""
+        """Waits for pending results: those of a large report, and in the SQL variant all results."""
         until(lambda: self.stack.database.psql("SELECT count(*) FROM kube_reports_internal.result_pending") == "0", 60,
               "the results")
 
@@ -55,7 +55,7 @@ class Store:
         del self.documents[resource, namespace, name]
 
     def copy(self, select, form, **settings):
-        """What COPY gives a reader, whatever the settings of the session."""
+        """Returns the output of COPY for a reader, in a session with these settings."""
         connection = psycopg2.connect(self.stack.database.connection("kube_reports_reader"))
         with connection, connection.cursor() as cursor:
             for name, value in settings.items():
@@ -69,7 +69,7 @@ class Store:
         return out.getvalue()
 
     def events(self, api=None, after=None, **query):
-        """Events that are final, as objects."""
+        """Returns the events that are final."""
         answer = (api or self.api).get("/v1/export/events", **({"after": after} if after else {}), **query)
         assert answer.code == 200, answer
         return [json.loads(line) for line in answer.body.splitlines()]
@@ -125,7 +125,7 @@ def test_events_as_by_copy(store, form, filters):
 
 
 def test_results_are_those_of_the_documents(store):
-    """Both formats, parsed; what a text holds comes back as it was"""
+    """Both formats, when parsed, have the results of the documents with unchanged texts"""
     expected = collections.Counter(
         (document["metadata"].get("namespace", ""), document["metadata"]["name"], entry["policy"], entry["result"],
          entry.get("severity", "unknown"),
@@ -169,7 +169,7 @@ def test_events_tell_what_happened(store):
                                                   ("", "csv", "text/csv; charset=utf-8; header=present"),
     (",", None, None), ("text/html", None, None), ("text/csv;q=0", None, None)])
 def test_formats(store, accept, format, kind):
-    """Of an empty Accept upstream takes as much as of none"""
+    """An empty Accept counts as no Accept, as upstream"""
     answer = store.api.request("GET", "/v1/export/results", headers={"Accept": accept},
                                **({"format": format} if format else {}))
     assert (answer.code, answer.headers["Content-Type"]) == ((200, kind) if kind else (406, "application/json"))
@@ -216,7 +216,7 @@ def test_what_is_refused(store, path, query, code):
     ("fleet/scores", {"from": "yesterday-ish"}, "Days are such as 2026-01-31"),
     ("fleet/scores", {"colour": "red"}, "docs/fleet.md lists the parameters")])
 def test_refusals_say_what_to_do(store, path, query, hint):
-    """The message of the database, then its HINT"""
+    """A refusal has the message of the database, then its HINT"""
     message = store.api.get(f"/v1/{path}", **query).json["message"]
     assert re.search(r".\. " + re.escape(hint), message), message
 
@@ -231,14 +231,14 @@ def test_only_reads(store):
 
 def test_authorization(stack, delegate):
     """
-    Nobody but who may get the very path; a namespace's path shows that namespace's reports alone, other clusters are
-    never shown
+    Only a user that may get exactly this path gets an answer; the path of a namespace has the reports of this namespace
+    only, and no path has other clusters
     """
     delegation = delegate()
     stack.first.api().create(POLR, report("x", "exp-one", results=[result("p1", "fail")]), "exp-one")
     stack.first.api().create(POLR, report("x", "exp-two", results=[result("p1", "fail")]), "exp-two")
     stack.other.api().create(POLR, report("x", "exp-one", results=[result("of-another", "fail")]), "exp-one")
-    # What other tests deleted from this cluster has not settled, and would hold these events back.
+    # Deletions by other tests have not settled, and would delay these events.
     stack.database.psql("UPDATE kube_reports_internal.report_change SET settles_at = now() WHERE settles_at > now()")
     paths = [f"/v1/export/{part}{what}" for part in ("", "namespaces/exp-one/", "namespaces/exp-two/")
              for what in ("results", "events")]
@@ -269,7 +269,7 @@ def test_gzip(store):
 
 @pytest.fixture(scope="module")
 def many(store):
-    """Enough for several pieces: 6,000 results and as many events, by one statement."""
+    """Writes results for several pieces: 6,000 results and as many events, by one statement."""
     store.stack.database.psql(f"""
         SELECT kube_reports.create_report('{store.stack.cluster}',
             jsonb_build_object('apiVersion', 'wgpolicyk8s.io/v1alpha2', 'kind', 'PolicyReport',
@@ -279,7 +279,7 @@ def many(store):
             FROM generate_series(1, 100) i))::kube_reports.report)
         FROM generate_series(1, 60) n""")
     store.stack.database.derive()
-    # The results of a large report before it may still follow, and events go out in the order of versions.
+    # Results of an earlier large report may be pending, and events are exported in the order of versions.
     until(lambda: store.copy("""kube_reports.export_events('{"source":"many"}')""", "csv").count(b"\n") == 6001,
           what="the events to be final")
     yield store
@@ -287,7 +287,7 @@ def many(store):
 
 @pytest.mark.parametrize("encoding", ("identity", "gzip"))
 def test_many_pieces(many, encoding):
-    """Chunked, whole, in order, none twice; bytes as by COPY"""
+    """An export of several pieces is chunked, and has the same bytes as COPY"""
     for what, select in (("results", """export_results('{"source":"many"}')"""),
                          ("events", """export_events('{"source":"many"}')""")):
         answer = many.api.request("GET", f"/v1/export/{what}?source=many&format=csv",
@@ -299,7 +299,7 @@ def test_many_pieces(many, encoding):
 
 
 def test_large_results(store):
-    """A piece ends early where results are large: fewer rows, nothing left out"""
+    """A piece with large results has fewer rows; no result is left out"""
     large = [result(f"large-{number}", "fail", properties={f"k{n}": os.urandom(60).hex() for n in range(800)})
              for number in range(25)]
     store.put(POLR, "large", "large", large)
@@ -312,13 +312,13 @@ def test_large_results(store):
 
 
 def test_what_matches_little_is_found(many):
-    """Steps without a line send nothing and go on"""
+    """Steps without a line send nothing, and the export goes on"""
     assert len(many.events(source="many", policy="p77")) == 60
     assert many.events(source="nobody") == []
 
 
 def slow_reader(api, path, room=4096):
-    """A connection with an answer that nobody reads yet, and little room for it."""
+    """Sends a request on a connection with a small receive buffer; returns the connection, its answer unread."""
     connection = api.connect(timeout=60)
     connection.connect()
     connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, room)
@@ -327,7 +327,7 @@ def slow_reader(api, path, room=4096):
 
 
 def test_a_slow_client_holds_nothing(many):
-    """Bounded memory, no connection of the database, no snapshot"""
+    """Slow clients cost bounded memory, and hold no connection and no snapshot of the database"""
     proxy = many.stack.proxy(flags=("--workers=1",))
     before = proxy.memory()
     readers = [slow_reader(proxy.api(), "/v1/export/results?source=many") for _ in range(10)]
@@ -343,7 +343,7 @@ def test_a_slow_client_holds_nothing(many):
 
 
 def test_a_steady_client_is_not_cut(many):
-    """A long export outlives --request-timeout as long as it goes on"""
+    """An export may take longer than --request-timeout while its client reads"""
     proxy = many.stack.proxy(flags=("--request-timeout=1s", "--workers=1"))
     connection = slow_reader(proxy.api(), "/v1/export/results?source=many", 131072)
     response = connection.getresponse()
@@ -356,7 +356,7 @@ def test_a_steady_client_is_not_cut(many):
 
 
 def test_a_lost_database_is_seen(own_stack):
-    """The connection is reset: half an export never looks like a whole one"""
+    """The connection is reset, so that no part of an export looks like a complete export"""
     own_stack.begin()
     own = Store(own_stack)
     for number in range(40):
@@ -372,8 +372,8 @@ def test_a_lost_database_is_seen(own_stack):
 
 def test_nothing_is_skipped_by_an_open_transaction(store):
     """
-    Events of a transaction that commits later than those with larger versions come all the same; nothing behind them is
-    told before
+    A transaction commits after transactions with larger versions: its events are exported, and later events are not
+    exported before them
     """
     last = store.events()[-1]["id"]
     connection = store.stack.database.open_create(store.stack.cluster,
@@ -389,8 +389,8 @@ def test_nothing_is_skipped_by_an_open_transaction(store):
 
 def test_what_may_come_back_is_waited_for(store):
     """
-    A disappearance is told once it has settled, and what came after it then, too: no id appears behind one that was
-    given
+    A disappearance is exported when it has settled, and later events are exported only then: no event appears before an
+    exported one
     """
     store.put(POLR, "brief", "one", [result("brief", "fail")])
     last = until(lambda: next((e for e in [store.events()[-1]] if e["policy"] == "brief"), None), 10, "the event")["id"]

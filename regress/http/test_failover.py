@@ -1,4 +1,4 @@
-"""A standby that lacks the last writes is promoted: what clients may still believe (DESIGN section 5)."""
+"""A standby without the last writes is promoted: clients with lost versions get 410 (DESIGN section 5)."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from runbook import block
 
 
 def databases_by_the_page(primary, standby):
-    """What --database names, as docs/operations.md has it."""
+    """Returns the value of --database in docs/operations.md, with these servers."""
     flags = block("target_session_attrs", **{"a,b": f"{primary.directory},{standby.directory}",
                                              "dbname=reports": "dbname=kube_reports"})
     return re.search(r'--database="([^"]*)"', flags).group(1)
@@ -23,8 +23,8 @@ def promote_by_the_page(standby):
 
 def test_promotion_loses_the_last_writes(own_stack):
     """
-    LC-02, RV-01, W-50: versions go on above all that were given; only those of the gap get 410, older ones are resumed
-    or just go on
+    LC-02, RV-01, W-50: new versions are above all versions that were given; only versions of the gap get 410; watches
+    from older versions resume or go on
     """
     own_stack.begin()
     standby = Database()
@@ -41,12 +41,12 @@ def test_promotion_loses_the_last_writes(own_stack):
         until(lambda: standby.psql(f"SELECT pg_last_wal_replay_lsn() >= '{newest}'", user="postgres") == "t", 20,
               "replay")
 
-        # The standby hears no more of what is written.
+        # The standby gets no more writes.
         standby.psql("ALTER SYSTEM SET primary_conninfo = ''", user="postgres")
         standby.psql("SELECT pg_reload_conf()", user="postgres")
         until(lambda: primary.psql("SELECT count(*) FROM pg_stat_replication", user="postgres") == "0", 20,
               "the end of streaming")
-        # Of one worker, so that what one stream has shown its feed has read for the other.
+        # One worker has one feed for both watches: after one watch has shown the writes, the feed has read them.
         proxies.append(own_stack.proxy(connection=hosts, flags=["--workers=1"]))
         concerned, elsewhere = (proxies[2].api().watch(path_of(POLR, ns), resourceVersion=last)
                                 for ns in ("ns", "elsewhere"))
@@ -65,8 +65,7 @@ def test_promotion_loses_the_last_writes(own_stack):
         after = written[-1].json["metadata"]["resourceVersion"]
         assert int(after) > int(lost[-1])
 
-        # A stream whose client has seen what is lost ends with 410; one whose client knows of nothing in the gap goes
-        # on.
+        # The watch that has shown lost writes ends with 410; the watch that has shown nothing of the gap goes on.
         kind, status = concerned.event(30)
         assert (kind, status["code"], status["reason"]) == ("ERROR", 410, "Expired")
         assert concerned.end() == []
@@ -74,12 +73,12 @@ def test_promotion_loses_the_last_writes(own_stack):
               "a write elsewhere")
         elsewhere.expect(("ADDED", "there"))
 
-        # At or below the promoted log: nothing was missed, nothing is sent twice.
+        # Versions in the promoted log: the watch misses no event, and gets none twice.
         for version, names in ((kept, ["last", "after"]), (last, ["after"])):
             with api.watch(path, resourceVersion=version) as watch:
                 assert watch.code == 200
                 watch.expect(*(("ADDED", name) for name in names))
-        # In the gap: what the client knows is not what is stored.
+        # Versions of the gap: the client knows writes that are lost.
         for version in lost:
             expired(api, path, version)
             failure(api.get(path, resourceVersion=version, resourceVersionMatch="Exact"), 410, "Expired")
@@ -92,8 +91,8 @@ def test_promotion_loses_the_last_writes(own_stack):
 
 def test_first_writes_after_a_promotion_are_sql(own_stack):
     """
-    RV-01, LC-02: no proxy has said hello to the promoted server; a session that was there before, and a new one, give
-    no version again
+    RV-01, LC-02: no proxy has connected to the promoted server; neither a session from before nor a new one gives a
+    version again
     """
     own_stack.begin()
     primary, standby = own_stack.database, Database()
@@ -112,7 +111,7 @@ def test_first_writes_after_a_promotion_are_sql(own_stack):
         standby.psql("SELECT pg_reload_conf()", user="postgres")
         until(lambda: primary.psql("SELECT count(*) FROM pg_stat_replication", user="postgres") == "0", 20,
               "the end of streaming")
-        # More than the values of the sequence that are logged ahead.
+        # More writes than a sequence logs values ahead.
         lost = [int(version) for version in primary.psql(create % ("lost", 100)).split()]
         session = psycopg2.connect(standby.connection())
         session.autocommit = True
@@ -134,8 +133,8 @@ def test_first_writes_after_a_promotion_are_sql(own_stack):
 
 def test_a_copy_takes_the_name(own_stack):
     """
-    A copy made by CREATE DATABASE ... TEMPLATE, in the same server, takes the place of its original: no version is
-    given twice, and watchers that saw more get 410
+    A copy made by CREATE DATABASE ... TEMPLATE, on the same server, replaces its original: no version is given twice,
+    and watches from versions that the copy lacks get 410
     """
     database = own_stack.begin().database
     proxy = own_stack.proxy(flags=["--workers=1"])

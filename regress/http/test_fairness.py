@@ -1,4 +1,4 @@
-"""Writers that cost much delay others little: their documents, the results in them, the log that they fill."""
+"""Costly writes delay other writes only a little: documents with many results, and patches of large arrays."""
 
 import json
 import threading
@@ -14,7 +14,7 @@ def compact(body):
 
 
 class Attack:
-    """A client that writes the same again and again; codes: what it was answered."""
+    """A client that repeats the same writes; codes: the codes of its answers."""
 
     def __init__(self, api, path, bodies, kind):
         self.api, self.path, self.kind = api, path, kind
@@ -30,7 +30,7 @@ class Attack:
             answer = self.api.request("PATCH", self.path, self.bodies[turn % len(self.bodies)],
                                       {"Content-Type": self.kind}, seconds=120)
             self.codes.append(answer.code)
-            # A turn that was refused is taken again.
+            # A refused write is sent again.
             turn += answer.code == 200
 
     def end(self):
@@ -40,7 +40,7 @@ class Attack:
 
 
 def normal_writes(api, ns, prefix, seconds):
-    """Creates and patches of an ordinary report, one after the other: the codes, and how long each took."""
+    """Creates and patches ordinary reports, one after the other; returns the codes, and the sorted times."""
     codes, times, count = [], [], 0
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
@@ -57,7 +57,7 @@ def normal_writes(api, ns, prefix, seconds):
 
 
 def assert_others_are_served(stack, proxy, ns, path, bodies, kind):
-    """Two attackers; the writer beside them is never refused, and waits not much longer than without them."""
+    """Starts two attackers; a writer beside them is never refused, and waits not much longer than without them."""
     api = proxy.api(keep=True)
     normal_writes(api, ns, "warm", 1)
     _, alone = normal_writes(api, ns, "alone", 4)
@@ -67,16 +67,16 @@ def assert_others_are_served(stack, proxy, ns, path, bodies, kind):
     for attacker in attackers:
         attacker.end()
     assert set(codes) == {200, 201}, {code: codes.count(code) for code in set(codes)}
-    # An attacker's write takes seconds.  They, and the results that follow, take the processors' time, so that all is
-    # slower.
+    # A write of an attacker takes seconds.  These writes, and the derivation of their results, use the processors, so
+    # that all other writes are slower.
     assert beside[int(len(beside) * 0.99)] < 1 + 5 * alone[-1], (alone[-5:], beside[-5:])
     assert beside[-1] < 2 + 10 * alone[-1], (alone[-5:], beside[-5:])
-    # They were served as well, one after the other.
+    # The attackers were served as well, one after the other.
     assert sum(attacker.codes.count(200) for attacker in attackers) >= 2, [attacker.codes for attacker in attackers]
 
 
 def test_results_that_flip(own_stack, ns):
-    """80,000 results that change with each write: the lane is not kept for them, and they follow"""
+    """80,000 results change with each write: other writes of the lane do not wait until the results are derived"""
     database = own_stack.begin().database
     proxy = own_stack.proxy(flags=["--workers=1"])
     api, path = proxy.api(), path_of(POLR, ns, "big")
@@ -99,7 +99,7 @@ def test_results_that_flip(own_stack, ns):
 
 
 def test_patches_of_a_large_array(own_stack, ns):
-    """A patch of a few bytes that is decided on for long, because the array that it changes has 900,000 elements"""
+    """The decision on a patch of a few bytes takes long, because the patch changes an array of 900,000 elements"""
     own_stack.begin()
     proxy = own_stack.proxy(flags=["--workers=1"])
     path = path_of(POLR, ns, "long")
@@ -115,8 +115,8 @@ def test_patches_of_a_large_array(own_stack, ns):
 
 def test_a_write_that_always_loses(own_stack, ns):
     """
-    What is decided on while others change the object is decided on again, and in the end is a conflict, as upstream's
-    patches are
+    When another write changes the object during the decision on a costly patch, the patch is decided on again; after
+    five attempts it is a conflict, as upstream
     """
     database = own_stack.begin().database
     proxy = own_stack.proxy(flags=["--workers=1"])

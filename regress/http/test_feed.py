@@ -1,4 +1,4 @@
-"""The feed process: reads the change log once for all workers of a proxy, and costs no watch when it dies."""
+"""The feed process reads the change log once for all workers of a proxy; when it dies, no watch ends."""
 
 import contextlib
 import os
@@ -15,7 +15,7 @@ CAUGHT_UP = "kube_reports_watch_events_rendered_total"
 
 
 def watches_of_each_worker(streams, proxy, path, **query):
-    """Watches, at least one at each worker of a proxy that serves no other lane."""
+    """Opens watches until each worker has one; returns them. The proxy must not have watches of other lanes."""
     watches, workers = [], len(proxy.workers())
     while proxy.metric("kube_reports_feeds") < workers:
         watches.append(streams.enter_context(proxy.api().watch(path, **query)))
@@ -25,7 +25,7 @@ def watches_of_each_worker(streams, proxy, path, **query):
 
 
 def worker_of(proxy, watch):
-    """The id of the process that has the other end of a watch's connection."""
+    """Returns the id of the worker that has the other end of a watch's connection."""
     port = watch.connection.sock.getsockname()[1] if watch.connection.sock else \
         watch.response.fp.raw._sock.getsockname()[1]  # pylint: disable=protected-access
     with open("/proc/net/tcp", encoding="ascii") as lines:
@@ -41,7 +41,7 @@ def worker_of(proxy, watch):
 
 
 def resumed(proxy, path, version):
-    """A watch from a version; a worker that has just started may say that it is not ready."""
+    """Returns a watch from a version; tries again while a worker that has just started is not ready."""
     def begun():
         watch = proxy.api().watch(path, resourceVersion=version)
         return watch if watch.code == 200 else None
@@ -53,12 +53,12 @@ def start_of(api, ns):
 
 
 def test_rendered_once(stack, ns):
-    """Eight workers and several representations: each event is read and rendered once for each of these"""
+    """With eight workers, each event is rendered once for each representation"""
     proxy = stack.proxy(flags=["--workers=8", "--database-connections=40"])
     api, path = stack.first.api(), path_of(POLR, ns)
     with contextlib.ExitStack() as streams:
         watches = watches_of_each_worker(streams, proxy, path, resourceVersion=start_of(api, ns))
-        # Now all are known to the feed process: the first event also shows that they follow.
+        # The feed process knows all watches now; the first event also shows that they have caught up.
         api.create(POLR, report("first"), ns)
         for watch in watches:
             watch.expect(("ADDED", "first"))
@@ -76,7 +76,7 @@ def test_rendered_once(stack, ns):
         api.create(POLR, report("second"), ns)
         for watch in others:
             assert watch.event()[0] == "ADDED"
-        # What a table begins with is needed once, and is given up within a second.
+        # Only the first event of a table has the columns; the feed process stops rendering it within a second.
         time.sleep(3)
         before, caught_up = proxy.metric(RENDERED), proxy.metric(CAUGHT_UP)
         for n in range(20):
@@ -89,7 +89,7 @@ def test_rendered_once(stack, ns):
 
 
 def test_nobody_watches(stack, ns):
-    """Without a watch the feed process asks nothing; afterwards it polls for the whole proxy"""
+    """Without a watch the feed process does not poll; with watches it polls for the whole proxy"""
     proxy = stack.proxy(flags=["--workers=4", "--database-connections=15", "--watch-poll-interval=20ms"])
 
     def polls(seconds):
@@ -129,7 +129,7 @@ class Writer:
 
 @pytest.mark.parametrize("workers", [1, 4])
 def test_feed_dies(stack, ns, workers):
-    """kill -9 under writes: each watch goes on, and gets every event once, in order"""
+    """The feed process is killed during writes: each watch goes on, and gets every event once, in order"""
     proxy = stack.proxy(flags=[f"--workers={workers}", "--database-connections=15"])
     api, path = stack.first.api(), path_of(POLR, ns)
     with contextlib.ExitStack() as streams:
@@ -149,14 +149,14 @@ def test_feed_dies(stack, ns, workers):
         assert all(watch.quiet() for watch in watches)
         assert proxy.metric("kube_reports_feed_restarts_total") == 3
         assert proxy.metric("kube_reports_worker_restarts_total") == 0
-        # A watch that begins afterwards.
+        # A watch that begins afterwards gets events as well.
         with proxy.api().watch(path, resourceVersion=start_of(api, ns)) as late:
             api.create(POLR, report("late"), ns)
             late.expect(("ADDED", "late"))
 
 
 def test_worker_dies(stack, ns):
-    """kill -9 of a worker under writes: the watches of others miss nothing, and its own go on elsewhere"""
+    """A worker is killed during writes: watches of other workers miss nothing, and its own watches can resume"""
     proxy = stack.proxy(flags=["--workers=3", "--database-connections=15"])
     api, path = stack.first.api(), path_of(POLR, ns)
     start = start_of(api, ns)
@@ -192,7 +192,7 @@ def test_worker_dies(stack, ns):
 
 
 def test_worker_stops(stack, ns):
-    """A worker stands still while more is written than the ring holds: others see all at once, it sees all later"""
+    """A worker is stopped while writes exceed the ring: watches of others get events at once, its own get all later"""
     proxy = stack.proxy(flags=["--workers=2", "--database-connections=15"])
     api, path = stack.first.api(), path_of(POLR, ns)
     large = [result(message="x" * 200000)]
@@ -220,7 +220,7 @@ def test_worker_stops(stack, ns):
 
 
 def test_event_too_large_for_the_ring(stack, ns):
-    """An event of more than half of the ring: the watches read it from the log, in its place"""
+    """Workers read an event of more than half of the ring from the log, and send it in order"""
     proxy = stack.proxy(flags=["--workers=2", "--database-connections=15"])
     api, path = stack.first.api(), path_of(POLR, ns)
     large = [result(message="x" * 2400000)]
@@ -228,7 +228,7 @@ def test_event_too_large_for_the_ring(stack, ns):
         watches = watches_of_each_worker(streams, proxy, path, resourceVersion=start_of(api, ns))
         api.create(POLR, report("large", results=large), ns)
         api.create(POLR, report("r0"), ns)
-        # With other labels the event has the object before and after.
+        # An event with changed labels has the object before and after the change.
         assert api.patch(f"{path}/large", {"metadata": {"labels": {"a": "b"}}}).code == 200
         api.create(POLR, report("r1"), ns)
         for watch in watches:
@@ -242,12 +242,12 @@ def test_event_too_large_for_the_ring(stack, ns):
 
 
 def test_shutdown_keeps_the_feed(stack, ns):
-    """Watches get events until they end: the feed process ends after the workers, and is replaced until then"""
+    """During a shutdown watches get events: the feed process ends after the workers, and is replaced until then"""
     proxy = stack.proxy(flags=["--workers=2", "--database-connections=15", "--shutdown-delay-duration=6s"])
     api, path = stack.first.api(), path_of(POLR, ns)
     with contextlib.ExitStack() as streams:
         watches = watches_of_each_worker(streams, proxy, path, resourceVersion=start_of(api, ns))
-        # As a service manager does it.
+        # A service manager signals all processes.
         processes = proxy.processes()
         for pid in processes:
             os.kill(pid, signal.SIGTERM)

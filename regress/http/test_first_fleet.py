@@ -36,7 +36,7 @@ def clusters():
 
 @pytest.fixture(scope="module")
 def empty():
-    """A server without roles or databases of ours."""
+    """A server without roles or databases of kube-reports."""
     database = Database()
     database.start()
     yield database
