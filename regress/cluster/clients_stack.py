@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""What regress/clients/stack.py is, behind a real aggregator: a control plane whose APIServices lead to a proxy.
+"""The same as regress/clients/stack.py, with a real aggregator: a control plane whose APIServices lead to a proxy.
 
-It speaks as that one does: a line of JSON says where clients find it, both "ports" are kube-apiserver's, and each line
-of standard input is a command:
+The protocol is the same: a line of JSON has the addresses for clients, where both "ports" are kube-apiserver's, and
+each line of standard input is a command:
 
-    restart N        another proxy takes the APIServices over, as in a rolling restart, and the one before begins anew
+    restart N        the APIServices move to another proxy, as in a rolling restart, and the proxy before is restarted
     compact          forgets the change log up to now
 
 The stack ends with its standard input.
@@ -22,13 +22,13 @@ sys.path.append(str(TOP / "regress" / "clients"))
 with unittest.mock.patch.dict(sys.modules, conftest=HTTP):
     from stack import compact, serve  # noqa: E402
 
-# Clients name namespaces and owners that they do not make.
+# Clients name namespaces and owners that they do not create.
 FLAGS = ["--disable-admission-plugins=NamespaceLifecycle"]
 CONTROLLERS = ["--controllers=*,-garbage-collector-controller"]
 
 
 class Clients(Cluster):
-    """Two proxies, one of which the APIServices lead to."""
+    """Two proxies; the APIServices lead to one of them."""
 
     def begin(self):
         self.grant()

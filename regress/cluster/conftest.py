@@ -1,5 +1,5 @@
 """
-A control plane with proxies behind its aggregator: what docs/security.md and docs/howto.md say, done as they say it.
+A control plane with proxies behind its aggregator, set up as docs/security.md and docs/howto.md say.
 """
 
 import importlib.util
@@ -19,7 +19,7 @@ sys.path.insert(0, str(TOP / "regress" / "http"))
 
 
 def http_stack():
-    """What regress/http makes stacks of.  Its module has the name of this one."""
+    """Returns the module conftest of regress/http, which makes stacks; this module has the same name."""
     spec = importlib.util.spec_from_file_location("http_conftest", TOP / "regress" / "http" / "conftest.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -31,12 +31,12 @@ HTTP = http_stack()
 from control_plane import GROUP_VERSIONS, NAMESPACE, SERVICE, SERVICE_ACCOUNT, ControlPlane  # noqa: E402
 
 
-# What is told to end stops its servers first.
+# On SIGTERM, a program stops its servers before it ends.
 signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def documents(page, contains):
-    """The Kubernetes objects of the YAML blocks of a page of docs/ that contain a text."""
+    """Returns the Kubernetes objects in those YAML blocks of a page of docs/ that contain a text."""
     text = (TOP / "docs" / page).read_text(encoding="utf-8")
     blocks = [block for block in re.findall(r"```yaml\n(.*?)```", text, re.S) if contains in block]
     assert blocks, f"{page} has no YAML block with {contains}"
@@ -47,7 +47,7 @@ class Cluster:
     """A control plane, a database, and proxies that the aggregator reaches."""
 
     def __init__(self, settings=(), **control_plane):
-        """settings are of the database."""
+        """settings are those of the database."""
         self.stack = HTTP.Stack()
         self.plane = None
         try:
@@ -62,7 +62,7 @@ class Cluster:
                            f"DNS:{SERVICE}.{NAMESPACE}.svc,DNS:localhost,IP:127.0.0.1")
         self.plane = ControlPlane(f"{stack.database.directory}/control-plane", stack.pki, HTTP.stack_command,
                                   HTTP.free_port, **control_plane)
-        # Only now is it known which cluster it is.
+        # Only now the uid of the cluster is known.
         stack.cluster = self.plane.uid()
         stack.begin(*settings)
         if os.getuid() == 0:
@@ -71,7 +71,7 @@ class Cluster:
                 os.chown(f"{stack.pki}/service.{suffix}", owner.pw_uid, owner.pw_gid)
 
     def grant(self):
-        """Namespace, service account and its roles, from docs/security.md; the kubeconfig of that account."""
+        """Makes namespace, service account and roles of docs/security.md; returns the account's kubeconfig."""
         self.plane.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
                          {"apiVersion": "v1", "kind": "ServiceAccount",
                           "metadata": {"name": SERVICE_ACCOUNT, "namespace": NAMESPACE}})
@@ -82,8 +82,7 @@ class Cluster:
 
     def proxy(self, *flags, **more):
         """
-        A proxy that has nothing but its service account: who clients are and what they may do is kube-apiserver's to
-        say.
+        Starts a proxy that has only its service account: kube-apiserver decides who clients are and what they may do.
         """
         pki = self.stack.pki
         proxy = self.stack.proxy(ready=False, flags=[
@@ -95,7 +94,7 @@ class Cluster:
         return proxy.wait_ready(60)
 
     def serve(self, *group_versions):
-        """A proxy and its APIServices."""
+        """Starts a proxy with its APIServices; returns the cluster."""
         self.grant()
         self.plane.service()
         self.first = self.proxy()
@@ -133,7 +132,7 @@ def api(plane):
 
 @pytest.fixture
 def ns(plane, api):
-    """A namespace of the test's own; it ends with the test."""
+    """A namespace of the test, which is deleted after the test."""
     name = "t-" + uuid.uuid4().hex[:10]
     plane.namespace(name)
     yield name

@@ -1,9 +1,8 @@
 """
 A control plane on this machine: etcd, kube-apiserver and kube-controller-manager, as .ci/cluster-programs builds them.
 
-There is no node: pods are objects that nothing runs.  An APIService reaches a proxy of this machine by a Service of
-type ExternalName,
-localhost, with the proxy's port in the APIService.
+There is no node: pods are objects that nothing runs.  An APIService reaches a proxy on this machine through a Service
+of type ExternalName, localhost; the APIService has the proxy's port.
 """
 
 import base64
@@ -24,7 +23,7 @@ API_SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
 
 
 def programs():
-    """The files of the programs by their names; those that are not built are left out."""
+    """Returns the files of the programs by their names, without those that are not built."""
     lines = run([str(TOP / ".ci" / "cluster-programs"), "list"]).out.splitlines()
     return {name: file for name, file in (line.split() for line in lines) if os.access(file, os.X_OK)}
 
@@ -52,7 +51,7 @@ class Process:
         return self.log_path.read_text(encoding="utf-8", errors="replace")[-size:]
 
     def memory(self, field="VmRSS"):
-        """A memory counter of the process, in bytes."""
+        """Returns a memory counter of the process, in bytes."""
         with open(f"/proc/{self.process.pid}/status", encoding="ascii") as lines:
             return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(field + ":"))
 
@@ -68,7 +67,7 @@ class Process:
 
 
 class Bearer(Api):
-    """A user with a token, or with further headers."""
+    """The API for a user with a token, or with further headers."""
 
     def __init__(self, port, ca, token=None, **headers):
         super().__init__(port, ca)
@@ -79,7 +78,7 @@ class Bearer(Api):
 
 
 class ControlPlane:
-    """One in a directory; pki is a directory of .ci/stack.sh's certificates, whose CA becomes that of clients."""
+    """A control plane in a directory; pki has certificates of .ci/stack.sh, whose CA becomes the CA of clients."""
 
     def __init__(self, directory, pki, stack_command, free_port, etcd_flags=("--unsafe-no-fsync",), apiserver_flags=(),
                  manager_flags=(), restricted=False):
@@ -103,7 +102,7 @@ class ControlPlane:
                                                       f"--secure-port={self.port}",
             f"--tls-cert-file={pki}/kube-apiserver.crt", f"--tls-private-key-file={pki}/kube-apiserver.key",
                                                       f"--client-ca-file={pki}/ca.crt",
-            # No address of this machine can be in Endpoints but those of the loopback device, which are refused there.
+            # Endpoints may have no loopback address, and this machine may have no other.
             "--endpoint-reconciler-type=none", "--advertise-address=10.244.255.1",
                                                       "--service-cluster-ip-range=10.96.0.0/16",
                                                       "--authorization-mode=RBAC",
@@ -128,7 +127,7 @@ class ControlPlane:
             f"--root-ca-file={pki}/ca.crt", "--concurrent-gc-syncs=5", *manager_flags])
 
     def _store(self, flags):
-        """What kube-apiserver keeps its objects in, at etcd_port."""
+        """Starts the store of kube-apiserver at etcd_port."""
         client, peer = f"http://127.0.0.1:{self.etcd_port}", f"http://127.0.0.1:{self.free_port()}"
         return self._run("etcd", [
             f"--data-dir={self.directory}/etcd", f"--listen-client-urls={client}", f"--advertise-client-urls={client}",
@@ -147,7 +146,7 @@ class ControlPlane:
         run(["openssl", "genrsa", "-traditional", "-out", f"{self.directory}/tokens.key", "2048"])
 
     def _restrict(self):
-        """What makes the restricted level that of namespaces without labels; the file."""
+        """Writes the configuration that makes restricted the level of namespaces without labels; returns the file."""
         path = self.directory / "admission.json"
         path.write_text(json.dumps({
             "apiVersion": "apiserver.config.k8s.io/v1", "kind": "AdmissionConfiguration",
@@ -184,11 +183,11 @@ class ControlPlane:
     # --- clients ---
 
     def api(self, user="admin", keep=False):
-        """A user with a client certificate of pki."""
+        """Returns the API for a user with a client certificate of pki."""
         return Api(self.port, f"{self.pki}/ca.crt", f"{self.pki}/{user}", keep)
 
     def user(self, name, *groups):
-        """A user of that name in groups, whose certificate is made."""
+        """Makes the certificate of a user in groups; returns the user's API."""
         subject = "".join(f"/O={group}" for group in groups) + f"/CN={name}"
         self.stack_command("certificate", self.pki, f"user-{name}", subject, "clientAuth")
         return self.api(f"user-{name}")
@@ -197,7 +196,7 @@ class ControlPlane:
         return Bearer(port or self.port, f"{self.pki}/ca.crt", token)
 
     def write_kubeconfig(self, name, certificate=None, token=None, namespace="default"):
-        """A kubeconfig with everything in it; the file."""
+        """Writes a kubeconfig that includes all certificates and keys; returns the file."""
         def data(path):
             return base64.b64encode(pathlib.Path(path).read_bytes()).decode()
         user = {"token": token} if token else {
@@ -210,14 +209,14 @@ class ControlPlane:
                                                         "certificate-authority-data": data(f"{self.pki}/ca.crt")}}],
                 "users": [{"name": name, "user": user}],
                 "contexts": [{"name": "it", "context": {"cluster": "it", "user": name, "namespace": namespace}}]}, file)
-        # The proxy's user reads what is meant for it.
+        # The proxy runs as another user, which has to read its kubeconfig.
         os.chmod(path, 0o644)
         return path
 
     def kubectl(self, *arguments, check=True, input=None, kubeconfig=None, program=None, timeout=120):
         """
-        kubectl of the control plane's version, as an administrator; its output, or the finished process when check is
-        off.
+        Runs kubectl of the control plane's version as an administrator; returns its output, or the finished process
+        when check is off.
         """
         done = run([program or self.programs.get("kubectl", "kubectl"), f"--kubeconfig={kubeconfig or self.kubeconfig}",
                     f"--cache-dir={self.directory}/kubectl-cache", *arguments], check=check,
@@ -242,34 +241,34 @@ class ControlPlane:
         return answer.json
 
     def uid(self):
-        """What a proxy takes for the cluster's id."""
+        """Returns the uid that a proxy takes for the cluster's id."""
         return until(lambda: self.api().get("/api/v1/namespaces/kube-system").json.get("metadata", {}).get("uid"), 30,
                      "kube-system")
 
     # --- etcd ---
 
     def ask_etcd(self, path, **question):
-        """An answer of etcd to JSON."""
+        """Returns an answer of etcd to JSON."""
         asked = urllib.request.Request(f"http://127.0.0.1:{self.etcd_port}/v3/{path}", json.dumps(question).encode(),
                                        {"Content-Type": "application/json"})
         with urllib.request.urlopen(asked, timeout=60) as answer:
             return json.load(answer)
 
     def keys(self, prefix):
-        """How many keys etcd has below /registry/."""
+        """Returns how many keys etcd has below /registry/PREFIX/."""
         first = f"/registry/{prefix}/".encode()
         answer = self.ask_etcd("kv/range", key=base64.b64encode(first).decode(), count_only=True,
                                range_end=base64.b64encode(first[:-1] + b"0").decode())
         return int(answer.get("count", 0))
 
     def defragment(self):
-        """What etcdctl does after a compaction of all that is past."""
+        """Compacts all that is past, and defragments, as etcdctl does."""
         revision = self.ask_etcd("kv/range", key="AA==")["header"]["revision"]
         self.ask_etcd("kv/compaction", revision=revision, physical=True)
         self.ask_etcd("maintenance/defragment")
 
     def metric(self, name, *labels):
-        """A value of kube-apiserver's metrics: of the first line that has all these labels; None when there is none."""
+        """Returns a value of kube-apiserver's metrics, from the first line with all these labels, or None."""
         lines = self.api().get("/metrics").body.decode().splitlines()
         return next((float(line.rsplit(" ", 1)[1]) for line in lines
                      if line.startswith((name + "{", name + " ")) and all(label in line for label in labels)), None)
@@ -277,12 +276,12 @@ class ControlPlane:
     # --- APIServices ---
 
     def service(self):
-        """The Service by which the aggregator finds the proxies of this machine."""
+        """Makes the Service through which the aggregator finds proxies on this machine."""
         self.apply({"apiVersion": "v1", "kind": "Service", "metadata": {"name": SERVICE, "namespace": NAMESPACE},
                     "spec": {"type": "ExternalName", "externalName": "localhost"}})
 
     def api_service(self, group_version, port, labels=None):
-        """The APIService of a group and version, to the proxy at a port."""
+        """Returns the APIService of a group and version that leads to the proxy at a port."""
         group, version = group_version.split("/")
         with open(f"{self.pki}/ca.crt", "rb") as ca:
             bundle = base64.b64encode(ca.read()).decode()
@@ -293,14 +292,14 @@ class ControlPlane:
                          "service": {"name": SERVICE, "namespace": NAMESPACE, "port": port}}}
 
     def available(self, group_version):
-        """Whether the APIService is there and kube-aggregator calls it available."""
+        """Returns whether the APIService exists and kube-aggregator calls it available."""
         group, version = group_version.split("/")
         answer = self.api().get(f"{API_SERVICES}/{version}.{group}")
         conditions = answer.json.get("status", {}).get("conditions", []) if answer.code == 200 else []
         return any(condition["type"] == "Available" and condition["status"] == "True" for condition in conditions)
 
     def served(self, group_version):
-        """The aggregator may call an APIService available before it has a handler for it: then it answers 404."""
+        """Whether the group is served: an APIService may be available before the aggregator has its handler."""
         return self.api().get(f"/apis/{group_version}").code == 200
 
     def wait_available(self, *group_versions, seconds=60):

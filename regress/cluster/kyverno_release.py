@@ -23,14 +23,14 @@ PROGRAM = "kyverno-reports-controller"
 
 
 def source():
-    """The directory of the Go module."""
+    """Returns the directory of the Go module."""
     listed = run(["go", "list", "-m", "-f", "{{.Dir}}", "github.com/kyverno/kyverno"],
                  cwd=TOP / "regress" / "cluster" / "kyverno")
     return pathlib.Path(listed.out.strip())
 
 
 class Kyverno:
-    """The chart's objects in a control plane, but for what runs: only the reports-controller does, when it is told."""
+    """The chart's objects in a control plane; of its programs, only the reports-controller runs, after start()."""
 
     def __init__(self, plane, free_port, *values):
         self.plane = plane
@@ -41,7 +41,8 @@ class Kyverno:
         shutil.copytree(source() / "charts" / "kyverno", self.directory / "chart", copy_function=shutil.copyfile)
         for path in (self.directory / "chart").rglob("*"):
             path.chmod(0o755)
-        # Charts of other places are not at hand; none of their objects is needed but those of the next lines.
+        # Remove dependencies on other charts, which are not available here; only the definitions that follow are needed
+        # of them.
         described = self.directory / "chart" / "Chart.yaml"
         chart = yaml.safe_load(described.read_text(encoding="utf-8"))
         chart["dependencies"] = [entry for entry in chart["dependencies"] if not entry.get("repository")]
@@ -64,12 +65,12 @@ class Kyverno:
                     *(each for kind in kinds for each in self.objects if each["kind"] == kind))
 
     def _apply(self, *documents):
-        """Server-side: kubectl's annotation of the last configuration would be too long for these definitions."""
+        """Applies on the server: kubectl's annotation of the last configuration would be too long here."""
         self.plane.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-",
                            input=json.dumps({"apiVersion": "v1", "kind": "List", "items": list(documents)}))
 
     def start(self):
-        """Runs the program with the container's arguments and environment; it is its own pod."""
+        """Runs the program with the container's arguments and environment, as a pod of its own name."""
         container = self.controller["containers"][0]
         given = {entry["name"]: entry["value"] for entry in container["env"] if "value" in entry}
         self.starts += 1

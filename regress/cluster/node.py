@@ -1,13 +1,11 @@
 """
-A node for one namespace: it runs the pods that the control plane wants there, as far as the chart's need it, and leads
-Services to them.
+A node for one namespace: it runs the pods of that namespace, with all that the chart's pods need, and connects Services
+to them.
 
 A container is a process with the pod's volumes, environment, user and service account token, in a mount namespace of
-its own; images are
-what this tree has built and Debian's PostgreSQL client.  Pods share one network, which has every address of pods and
-Services (network
-namespace, see .ci/check-cluster): so the proxy of each pod is told to listen at the pod's address, which is all that is
-changed.
+its own; images are what this tree has built, and Debian's PostgreSQL client.  All pods share one network namespace,
+which has every address of pods and Services (see .ci/check-cluster).  So each container gets flags to listen at its
+pod's address; nothing else in a pod is changed.
 """
 
 import base64
@@ -28,13 +26,13 @@ import urllib.request
 from client import run, until
 
 NAME = "here"
-# What the control plane is started with.
+# Addresses that the control plane is started with.
 SERVICES = "10.96.0.1"
 PODS = "10.244.0."
 
 
 def has_network():
-    """Whether addresses of Services and pods are this machine's, and its ports all free: in a network namespace."""
+    """Whether this machine has the addresses of Services and pods, and all ports free: in a network namespace."""
     with socket.socket() as one, contextlib.suppress(OSError):
         one.bind((SERVICES, 0))
         return os.getuid() == 0
@@ -42,7 +40,7 @@ def has_network():
 
 
 class Pod:
-    """One pod: its directory, its processes."""
+    """One pod: its directory and its processes."""
 
     def __init__(self, node, document, address):
         self.node = node
@@ -63,7 +61,7 @@ class Pod:
     # --- volumes and environment ---
 
     def _object(self, kind, name):
-        """As a kubelet does, it waits for a Secret that is not there yet, as long as the pod is wanted."""
+        """Returns an object.  Like a kubelet, it waits for one that does not exist yet, while the pod is wanted."""
         def found():
             if self.stopping.is_set():
                 raise InterruptedError(f"{kind} {name}: the pod ends")
@@ -72,7 +70,7 @@ class Pod:
         return until(found, 900, f"{kind} {name}")
 
     def _claim(self, volume):
-        """The directory of a claim: it outlives the pod, and is of no use to a later claim of the name."""
+        """Returns the directory of a claim: it outlives the pod, and a later claim of the same name has another one."""
         claim = self._object("persistentvolumeclaims", volume["persistentVolumeClaim"]["claimName"])
         path = self.node.directory / "claims" / claim["metadata"]["uid"]
         path.mkdir(parents=True, exist_ok=True)
@@ -81,7 +79,7 @@ class Pod:
         return path
 
     def _volume(self, volume):
-        """A volume's directory, filled."""
+        """Returns a volume's directory, with its files."""
         if "persistentVolumeClaim" in volume:
             return self._claim(volume)
         path = self.directory / "volumes" / volume["name"]
@@ -109,7 +107,7 @@ class Pod:
         return path
 
     def _write(self, path, content, mode):
-        """A file of a volume, whole: what reads it never sees a part."""
+        """Writes a file of a volume as a whole, so that no reader sees a part."""
         if path.exists() and path.read_bytes() == content:
             return
         new = path.with_name(f"..{path.name}")
@@ -119,11 +117,11 @@ class Pod:
         new.rename(path)
 
     def _refresh(self):
-        """Secrets and ConfigMaps that have changed; false when the pod ends."""
+        """Updates Secrets and ConfigMaps that have changed; returns false when the pod ends."""
         for volume in self.spec.get("volumes", []):
             kind, named = (("secrets", volume["secret"]["secretName"]) if "secret" in volume else
                            ("configmaps", volume["configMap"]["name"]) if "configMap" in volume else (None, None))
-            # One that was deleted stays as it was.
+            # The files of a deleted object stay.
             with contextlib.suppress(OSError, http.client.HTTPException):
                 if kind and self.node.api.get(f"{self.node.core}/{kind}/{named}").code == 200:
                     self._volume(volume)
@@ -154,7 +152,7 @@ class Pod:
     # --- containers ---
 
     def _names(self, etc):
-        """The names of Services, and those of the image's users."""
+        """Writes the names of Services, and those of the image's users."""
         hosts = [f"{document['spec']['clusterIP']} {name}.{self.node.namespace}.svc {name}"
                  for document in self.node.api.get(f"{self.node.core}/services").json["items"]
                  for name in [document["metadata"]["name"]] if document["spec"].get("clusterIP", "None") != "None"]
@@ -166,7 +164,7 @@ class Pod:
                                     encoding="utf-8")
 
     def _start(self, container):
-        """Its process, in a mount namespace where volumes are where the container wants them."""
+        """Starts the container's process, in a mount namespace with the volumes at the container's paths."""
         etc = self.directory / "etc"
         if not etc.exists():
             shutil.copytree("/etc", etc, symlinks=True)
@@ -220,25 +218,25 @@ class Pod:
                 if not self._refresh():
                     break
                 if any(process.poll() is not None for process in processes):
-                    # A kubelet starts it again; here the pod ends, and its owner makes another.
+                    # A kubelet would restart the container; here the pod ends, and its owner makes another one.
                     self._status("Failed", False)
                     return
                 if all(self._probe(container) for container in self.spec["containers"]) != ready:
                     ready = not ready
                     self._status("Running", ready)
-        except Exception as error:  # shown with the logs
+        except Exception as error:  # the logs show it
             (self.directory / "node.log").write_text(repr(error), encoding="utf-8")
             with contextlib.suppress(Exception):
                 self._status("Failed", False)
 
     def enter(self, container, command):
-        """What runs a command in a container, as kubectl exec does: the words of a command, without environment."""
+        """Returns the words that run a command in a container, as kubectl exec does, without its environment."""
         user = self._user()
         return ["nsenter", "-t", str(self.main[container].pid), "-m", "setpriv", "--reuid", str(user), "--regid",
                 str(user), "--groups", str(self._group()), "--", *command]
 
     def inside(self, container, command):
-        """Runs a command in a container; the finished process."""
+        """Runs a command in a container; returns the finished process."""
         return subprocess.run(self.enter(container, command), env=self.environments[container], capture_output=True,
                               text=True, timeout=120, check=False)
 
@@ -267,7 +265,7 @@ class Pod:
                          for path in sorted(self.directory.glob("*.log")))
 
     def stop(self):
-        """As a kubelet ends a pod."""
+        """Ends the pod as a kubelet does."""
         self.stopping.set()
         for container in self.spec["containers"]:
             if "preStop" in container.get("lifecycle", {}) and container["name"] in self.main:
@@ -336,7 +334,7 @@ class Node:
                                      daemon=True).start()
 
     def endpoints(self, service, port_name):
-        """(address, port) of ready pods."""
+        """Returns (address, port) of a Service's ready pods."""
         found = []
         slices = self.api.get(f"/apis/discovery.k8s.io/v1/namespaces/{self.namespace}/endpointslices",
                               labelSelector=f"kubernetes.io/service-name={service}")
@@ -372,7 +370,7 @@ class Node:
                 other[source].sendall(data)
 
     def pod(self, name):
-        """The running pod of a name."""
+        """Returns the running pod of a name."""
         return next(pod for pod in list(self.pods.values()) if pod.name == name and not pod.stopping.is_set())
 
     def logs(self):

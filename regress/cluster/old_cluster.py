@@ -1,4 +1,4 @@
-"""A cluster that has the CRDs already, with a report in etcd, and a proxy that nobody asks yet."""
+"""A cluster that already has the CRDs, a report in etcd, and a proxy to which no APIService leads yet."""
 
 import subprocess
 
@@ -14,7 +14,7 @@ CRDS = [TOP / "sql" / "crds" / f"{name}.json" for name in (
 
 
 def old_clusters(**control_plane):
-    """One, as the body of a fixture."""
+    """Yields such a cluster, as the body of a fixture."""
     own = Cluster(**control_plane)
     try:
         for file in CRDS:
@@ -36,7 +36,7 @@ def api_service(cluster):
 
 
 def command(cluster, *arguments, check=True):
-    """kube-reports-proxy with a command, as an administrator."""
+    """Runs kube-reports-proxy with a command, as an administrator."""
     binary = f"{cluster.stack.database.directory}/dest/usr/bin/kube-reports-proxy"
     done = subprocess.run([binary, *arguments, f"--kubeconfig={cluster.plane.kubeconfig}"],
                           capture_output=True, text=True,
@@ -58,6 +58,6 @@ def disable(cluster, group_version=GROUP_VERSION):
 
 
 def names(cluster):
-    """What a client sees, or None while it sees nothing."""
+    """Returns the names of reports that a client sees, or None while the group is not served."""
     answer = cluster.plane.api().get(path_of(POLR, "default"))
     return [item["metadata"]["name"] for item in answer.json["items"]] if answer.code == 200 else None

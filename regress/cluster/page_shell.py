@@ -1,4 +1,4 @@
-"""The commands of a page of docs/, and a person's shell that runs them at a release of the chart."""
+"""The commands of a page of docs/, and a shell that runs them as a person would, at a release of the chart."""
 
 import os
 import pathlib
@@ -12,7 +12,7 @@ from control_plane import programs
 
 
 def blocks(page, section):
-    """The commands of a section of a page, block by block."""
+    """Returns the commands of a section of a page, block by block."""
     text = (TOP / "docs" / page).read_text(encoding="utf-8")
     (part,) = re.findall(rf"^## {re.escape(section)}\n(.*?)(?=^## |\Z)", text, re.M | re.S)
     return re.findall(r"^```\n(.*?)^```$", part, re.M | re.S)
@@ -36,7 +36,7 @@ class Shell:
             **{f"HELM_{name}_HOME": f"{release.plane.directory}/helm-{name}" for name in ("CACHE", "CONFIG", "DATA")}}
 
     def enters(self, pod, container):
-        """From now on kubectl exec leads there, as a kubelet would do it; the rest is kubectl's."""
+        """From now on, kubectl exec runs commands in this container, like a kubelet; other commands go to kubectl."""
         here = self.release.node.pod(pod)
         variables = [f"{name}={value}" for name, value in here.environments[container].items()]
         kubectl = self.directory / "bin" / "kubectl"
@@ -52,7 +52,7 @@ exec {real} "$@"
         kubectl.chmod(0o755)
 
     def enters_database(self, pod):
-        """From now on psql is that of the bundled database, as the extension's owner."""
+        """From now on, psql is that of the bundled database, as the extension's owner."""
         here = self.release.node.pod(pod)
         variables = [f"{name}={value}" for name, value in here.environments["postgresql"].items()]
         program = self.directory / "bin" / "psql"

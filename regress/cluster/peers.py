@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""Our proxy beside what else serves policy reports, on this machine, in one run.
+"""Compares our proxy with other servers of policy reports, on this machine, in one run.
 
 Run by make bench-peers.  Each side is fresh and has the machine for itself: a control plane, its store, and the server
 that is asked directly, by regress/bench/neutral.py.  fsync is on everywhere.
 
-	proxy           kube-reports-proxy and PostgreSQL; who clients are is kube-apiserver's to say
+	proxy           kube-reports-proxy and PostgreSQL; kube-apiserver authenticates clients
 	crd             kube-apiserver with Kyverno's CustomResourceDefinition in etcd
 	kine            the same kube-apiserver, with kine and PostgreSQL in the place of etcd
 	reports-server  Kyverno's reports-server and PostgreSQL, authentication as with the proxy
@@ -31,7 +31,7 @@ from neutral import Neutral, memory_of, number  # noqa: E402
 
 MIB = 1024 * 1024
 CRD = TOP / "sql" / "crds" / "policyreports.wgpolicyk8s.io.json"
-# The same server for each side that has one.
+# The same settings for each side that has PostgreSQL.
 SETTINGS = ("fsync = on", "shared_buffers = 1GB", "max_wal_size = 8GB", "checkpoint_timeout = 30min",
             "autovacuum_naptime = 10s")
 ETCD_FLAGS = ("--quota-backend-bytes=8589934592",)
@@ -47,7 +47,7 @@ class KinePlane(ControlPlane):
 
 
 class Side:
-    """One of them; what it was asked and what it answered is in client, its sizes are in sizes."""
+    """One of the servers; its requests and answers are in client, its sizes in sizes."""
 
     database_name = None
 
@@ -61,17 +61,17 @@ class Side:
         raise NotImplementedError
 
     def port(self):
-        """Where the server listens that clients ask."""
+        """Returns the port of the server that clients ask."""
         return self.plane.port
 
     def servers(self):
-        """Processes that serve reports, besides what stores them."""
+        """Returns the processes that serve reports, without those that store them."""
         return [self.plane.apiserver.process.pid]
 
     # --- what is the same ---
 
     def bare_stack(self, plane_class=ControlPlane):
-        """A PostgreSQL without the extension, and a control plane."""
+        """Starts a PostgreSQL without the extension, and a control plane."""
         self.stack = HTTP.Stack()
         self.stack.database.start(*SETTINGS)
         self.start_plane(plane_class)
@@ -85,14 +85,14 @@ class Side:
         until(lambda: self.plane.available("wgpolicyk8s.io/v1alpha2"), 60, "the CustomResourceDefinition")
 
     def postgres(self):
-        """The processes of the database server."""
+        """Returns the processes of the database server."""
         with open(f"{self.stack.database.directory}/data/postmaster.pid", encoding="ascii") as file:
             server = int(file.readline())
         with open(f"/proc/{server}/task/{server}/children", encoding="ascii") as children:
             return [server, *map(int, children.read().split())]
 
     def etcd_bytes(self):
-        """etcd's file: what the cluster's own objects take, and reports where they are in it."""
+        """Returns the size of etcd's file: the cluster's own objects, and the reports if they are in etcd."""
         if isinstance(self.plane, KinePlane):
             return None
         with urllib.request.urlopen(f"http://127.0.0.1:{self.plane.etcd_port}/metrics", timeout=30) as answer:
@@ -100,7 +100,7 @@ class Side:
         return next(float(line.split()[1]) for line in lines if line.startswith("etcd_mvcc_db_total_size_in_bytes"))
 
     def note_sizes(self, when):
-        """Memory and disk now, in MiB."""
+        """Notes memory and disk now, in MiB."""
         etcd = self.etcd_bytes()
         found = {"servers": memory_of(self.servers()) / MIB, "kube-apiserver": self.plane.apiserver.memory() / MIB,
                  "etcd": etcd and etcd / MIB}
@@ -128,7 +128,7 @@ class Side:
         return self
 
     def answers(self):
-        """Whether the server is there and lists reports."""
+        """Whether the server answers and lists reports."""
         for process in self.plane.processes:
             process.check()
         try:
@@ -206,7 +206,7 @@ SIDES = {OURS: ProxySide, "crd": CrdSide, "kine": KineSide, "reports-server": Re
 
 
 def documents():
-    """The reports for all sides, made by a database with the extension."""
+    """Returns the reports for all sides, made by a database with the extension."""
     stack = HTTP.Stack()
     try:
         return neutral.bodies(stack.begin().database)
@@ -215,7 +215,7 @@ def documents():
 
 
 def size_rows(sides):
-    """Rows of the table for memory and disk."""
+    """Yields the rows of the table for memory and disk."""
     for words, when, key in (("memory of the servers, before", "empty", "servers"),
                              ("with the reports, before the first list", "created", "servers"),
                              ("at the end", "end", "servers"),
@@ -232,7 +232,7 @@ def size_rows(sides):
 
 
 def report(sides):
-    """The lines that are printed: the table, and what each side gets wrong."""
+    """Yields the lines that are printed: the table, and what each side does wrong."""
     figures = {name: side["figures"] for name, side in sides.items()}
     yield from neutral.table(figures, OURS)
     yield from size_rows(sides)

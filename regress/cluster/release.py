@@ -1,7 +1,7 @@
 """
-A cluster with a node, a database that the chart is told of, and helm: what tests of the chart install into.
+A cluster with a node, an external database and helm, into which tests install the chart.
 
-Jobs, proxies, senders and the bundled database run as node.py runs pods, so the chart's hooks do what they do in a
+node.py runs the pods of Jobs, proxies, senders and the bundled database, so that the chart's hooks work as in a
 cluster.
 """
 
@@ -21,7 +21,7 @@ from control_plane import API_SERVICES, GROUP_VERSIONS, NAMESPACE
 
 CHART = TOP / "helm" / "kube-reports"
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "kube-reports"
-# As .ci/check-chart builds them.
+# The programs that .ci/check-chart builds.
 HELMS = {version: CACHE / f"helm-{version}" / "helm" for version in ("v3.22.0", "v4.3.1")}
 RELEASE = "kr"
 FULLNAME = "kr-kube-reports"
@@ -34,7 +34,7 @@ NEEDS_NETWORK = pytest.mark.skipif(not node.has_network(),
 
 
 class Release:
-    """A cluster with a node, a database that the chart is told of, and helm."""
+    """A cluster with a node, an external database for the chart, and helm."""
 
     def __init__(self, helm, prepared=True, hosts=()):
         """prepared: with the namespace, and Secrets for the roles of the database; hosts: names of this machine."""
@@ -67,16 +67,16 @@ class Release:
               "a report in etcd")
         directory = self.database.directory
         self.node = node.Node(self.plane, NAMESPACE, f"{directory}/dest", f"{directory}/node", self.hosts)
-        # The containers' user goes through it.
+        # The containers' user has to pass this directory.
         os.chmod(self.database.directory, 0o711)
 
     def secret(self, name, user, password):
-        """A Secret with a role of the database."""
+        """Makes a Secret with a role of the database and its password."""
         self.plane.apply({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": NAMESPACE},
                           "stringData": {"username": user, "password": password}})
 
     def run(self, *arguments, check=True, timeout="5m"):
-        """helm with these arguments."""
+        """Runs helm with these arguments."""
         done = subprocess.run([self.helm, *arguments, "--namespace", NAMESPACE, "--kubeconfig",
                                self.plane.kubeconfig, f"--timeout={timeout}"],
                               capture_output=True, text=True, timeout=400, check=False, cwd=TOP,
@@ -86,7 +86,7 @@ class Release:
         return done
 
     def by_the_page(self, command):
-        """A command of docs/install.md, for this release."""
+        """Runs a command of docs/install.md, for this release."""
         page = (TOP / "docs" / "install.md").read_text(encoding="utf-8")
         (line,) = re.findall(rf"^```\nhelm ({command} kube-reports\b[^\n]*)\n```$", page, re.M)
         action, _, *words = shlex.split(line)
@@ -99,11 +99,11 @@ class Release:
         return [word for name, value in values.items() for word in ("--set", f"{name}={value}")]
 
     def create(self, name):
-        """A report in the namespace default; the code of the answer."""
+        """Creates a report in the namespace default; returns the code of the answer."""
         return self.api.post(path_of(POLR, "default"), report(name, "default")).code
 
     def ready(self):
-        """The names of pods that are ready."""
+        """Returns the names of pods that are ready."""
         pods = self.api.get(f"/api/v1/namespaces/{NAMESPACE}/pods").json["items"]
         return [pod["metadata"]["name"] for pod in pods if any(
             condition["type"] == "Ready" and condition["status"] == "True"
@@ -119,7 +119,7 @@ class Release:
         return answer.json if answer.code == 200 else None
 
     def taken(self):
-        """The groups that lead to the release's Service."""
+        """Returns the groups that lead to the release's Service."""
         return [name for name in (*GROUP_VERSIONS, "kyverno.io/v1alpha2")
                 if ((self.api_service(name) or {}).get("spec", {}).get("service") or {}).get("name") == FULLNAME]
 
@@ -131,7 +131,7 @@ class Release:
 
 
 def releases(version, **more):
-    """One Release, for a fixture."""
+    """Yields one Release, for a fixture."""
     if not os.access(HELMS[version], os.X_OK):
         pytest.skip(f"helm {version} is not built: make check-chart")
     own = Release(str(HELMS[version]), **more)

@@ -1,11 +1,9 @@
 #!/usr/bin/python3
-"""What reports cost a cluster: as CustomResourceDefinitions in etcd, and in our proxy behind the aggregator.
+"""Measures what reports cost a cluster: as CustomResourceDefinitions in etcd, and in our proxy behind the aggregator.
 
 Run by make bench-relief.  Two control planes, one after the other, each fresh: writers create the same policy reports
-of 19 results
-through kube-apiserver, then every report is scanned again (new timestamps).  In between, etcd, kube-apiserver and lists
-are measured.
-fsync is on everywhere.  Prints tables in Markdown and, as the last line, JSON.
+of 19 results through kube-apiserver, then every report is scanned again (new timestamps).  In between, etcd,
+kube-apiserver and lists are measured.  fsync is on everywhere.  Prints tables in Markdown and, as the last line, JSON.
 """
 
 import argparse
@@ -33,7 +31,7 @@ CRD = TOP / "sql" / "crds" / "policyreports.wgpolicyk8s.io.json"
 
 
 def documents(cluster, count):
-    """Policy reports as regress/bench makes them, without owners: there is nothing that they could be of."""
+    """Returns policy reports as regress/bench makes them, without owners, because their owners do not exist here."""
     generate = (TOP / "regress" / "bench" / "generate.sql")
     out = cluster.stack.database.psql(
         f"\\i {generate}\nSELECT pg_temp.generated('pss', n, 'relief-' || n % {NAMESPACES}) FROM generate_series(1, "
@@ -50,20 +48,20 @@ def documents(cluster, count):
 
 
 def rescanned(document):
-    """The same report after another background scan: the times of its results are new."""
+    """Returns the same report after another background scan: the times of its results are new."""
     results = [{**result, "timestamp": {"seconds": result["timestamp"]["seconds"] + 3600, "nanos": 0}}
                for result in document["results"]]
     return {**document, "results": results}
 
 
 def metric(api, name):
-    """The sum of a metric's series in kube-apiserver's answer."""
+    """Returns the sum of a metric's series in kube-apiserver's answer."""
     return sum(float(line.rsplit(" ", 1)[1]) for line in api.get("/metrics").body.decode().splitlines()
                if line.startswith((name + " ", name + "{")))
 
 
 class Side:
-    """One of the two: a control plane with its reports, and what was measured there."""
+    """One of the two sides: a control plane with its reports, and what was measured there."""
 
     def __init__(self, name):
         self.name = name
@@ -99,12 +97,12 @@ class Side:
               file=sys.stderr, flush=True)
 
     def write(self, todo, method):
-        """All documents by so many clients; writes per second."""
+        """Writes all documents with WRITERS clients; returns the writes per second."""
         queue = iter(todo)
         clients = [self.plane.api(keep=True) for _ in range(WRITERS)]
 
         def work(api):
-            # next() of an iterator over a list is one step of the interpreter.
+            # next() of an iterator over a list is one step of the interpreter, so that no two clients get one document.
             for document in queue:
                 namespace = document["metadata"]["namespace"]
                 path = path_of(POLR, namespace, None if method == "POST" else document["metadata"]["name"])
@@ -112,7 +110,7 @@ class Side:
                     answer = api.request(method, path, document, seconds=120)
                     if answer.code not in (429, 503):
                         break
-                    # As client-go does.
+                    # Wait as client-go does.
                     time.sleep(int(answer.headers["Retry-After"]))
                 assert answer.code in (200, 201), answer
                 # An update has to name what it replaces.
@@ -126,7 +124,7 @@ class Side:
         return rate
 
     def list_ms(self, name, times, path, accept=None, **query):
-        """Median and greatest time of a list, whose bytes are read but not decoded."""
+        """Notes the median and greatest time of a list, whose bytes are read but not decoded."""
         api = self.plane.api(keep=True)
         taken = []
         for _ in range(times):
@@ -141,7 +139,7 @@ class Side:
         print(f"{self.name:6} {name}: {self.lists[name]}", file=sys.stderr, flush=True)
 
     def pages_ms(self, name, times):
-        """A whole list in pages of 500, as kubectl and client-go's pager read it."""
+        """Notes the times of a whole list in pages of 500, as kubectl and client-go's pager read it."""
         api = self.plane.api(keep=True)
         taken = []
         for _ in range(times):
@@ -199,9 +197,9 @@ def cpu_seconds(pid):
 
 
 def stored_objects(plane):
-    """What seed figures show: apiserver_storage_objects, or None where there is no such series."""
+    """Returns the number of policy reports by kube-apiserver's metric, or None if there is no such series."""
     for line in plane.api().get("/metrics").body.decode().splitlines():
-        # Since 1.34 it is called apiserver_resource_objects.
+        # Since 1.34 its name is apiserver_resource_objects.
         if line.startswith(("apiserver_storage_objects{", "apiserver_resource_objects{")) and "policyreports" in line:
             return int(float(line.rsplit(" ", 1)[1]))
     return None

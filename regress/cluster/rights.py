@@ -1,4 +1,4 @@
-"""Roles of RBAC for tests, and the time until they hold."""
+"""Roles of RBAC for tests, and the wait until they hold."""
 
 from client import until
 
@@ -20,5 +20,5 @@ def binding(namespace, name, /, **subject):
 
 
 def may(api, path, **query):
-    """kube-apiserver and the proxy remember what is not allowed for some seconds."""
+    """Waits for the right to read: kube-apiserver and the proxy remember a refusal for some seconds."""
     until(lambda: api.get(path, **query).code == 200, 30, f"leave to read {path}")

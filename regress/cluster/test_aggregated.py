@@ -9,7 +9,7 @@ AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryLi
 
 
 def test_available(api):
-    """Every group is available, by a caBundle, and no object of it is in etcd."""
+    """Every group is available and verified by a caBundle, and etcd has no object of it."""
     for group_version in GROUP_VERSIONS:
         group, version = group_version.split("/")
         document = api.get(f"/apis/apiregistration.k8s.io/v1/apiservices/{version}.{group}").json
@@ -20,7 +20,7 @@ def test_available(api):
 
 
 def test_discovery(api):
-    """The aggregated document has our groups with what a client needs to know, fresh; so have the older documents."""
+    """The aggregated document has our groups, fresh, with what a client needs; so have the older documents."""
     groups = {item["metadata"]["name"]: item for item in api.get("/apis", accept=AGGREGATED).json["items"]}
     for group_version in GROUP_VERSIONS:
         group, version = group_version.split("/")
@@ -51,7 +51,7 @@ def test_openapi(api):
 
 
 def test_kubectl(plane, ns):
-    """What people type."""
+    """The usual commands of kubectl work."""
     def kubectl(*arguments, **more):
         return plane.kubectl("-n", ns, *arguments, **more)
     assert "policyreports" in plane.kubectl("api-resources", "--api-group=wgpolicyk8s.io")
@@ -84,7 +84,7 @@ def test_kubectl(plane, ns):
 
 
 def test_all_verbs(api, ns):
-    """Each type of each group, by requests of all verbs."""
+    """All verbs work for types of each group."""
     for resource, namespace in ((POLR, ns), (CPOLR, None), (REPS, ns)):
         name = f"verbs-{ns}"
         api.create(resource, report(name, namespace, resource=resource), namespace)
@@ -100,7 +100,7 @@ def test_all_verbs(api, ns):
 
 
 def test_watch(api, ns):
-    """Events come one by one; a bookmark at the end of what there is."""
+    """A bookmark ends the initial events; after it, events come one by one."""
     with api.watch(path_of(POLR, ns), sendInitialEvents="true", resourceVersionMatch="NotOlderThan",
                    allowWatchBookmarks="true") as watch:
         assert watch.event()[0] == "BOOKMARK"

@@ -49,14 +49,14 @@ def upgrade(release, check=True, timeout="5m", **values):
 
 
 def proxies(release):
-    """The uids of the proxies' pods."""
+    """Returns the uids of the proxies' pods."""
     pods = release.api.get(f"/api/v1/namespaces/{NAMESPACE}/pods",
                            labelSelector="app.kubernetes.io/component=proxy").json["items"]
     return {pod["metadata"]["uid"] for pod in pods if "deletionTimestamp" not in pod["metadata"]}
 
 
 class Writer(threading.Thread):
-    """Writes reports as a controller does, one after the other; those that were acknowledged are in done."""
+    """Writes reports as a controller does, one after the other; done has those that were acknowledged."""
 
     def __init__(self, release, prefix):
         super().__init__(daemon=True)
@@ -87,8 +87,8 @@ class Writer(threading.Thread):
 
 def test_wrong_values(release):
     """
-    A Secret that is not there, a flag that the proxy does not know: the upgrade fails, and the pods of before serve all
-    the time; a rollback ends it.
+    A missing Secret, an unknown flag or a wrong host makes the upgrade fail; the old pods serve all the time; a
+    rollback repairs the release.
     """
     before = proxies(release)
     writer = Writer(release, "wrong")
@@ -114,7 +114,7 @@ def test_rollback_takes_groups_back(release):
 
 
 def test_uninstall_while_somebody_writes(release):
-    """What was acknowledged is in the database or in etcd, and the namespace can go at once"""
+    """Every acknowledged report is in the database or in etcd, and namespaces can be deleted at once"""
     writer = Writer(release, "late")
     writer.start()
     until(lambda: len(writer.done) > 20, 60, "writes")
@@ -141,7 +141,7 @@ def namespaces_can_go(release, name):
 
 
 def test_uninstall_without_hooks(release):
-    """The APIServices lead nowhere, until the command of docs/install.md has deleted them"""
+    """The APIServices lead nowhere, until the command of docs/install.md deletes them"""
     release.run("uninstall", RELEASE, "--wait", "--no-hooks")
     assert release.taken() == list(GROUP_VERSIONS)
     until(lambda: release.api.get(path_of(POLR, "default")).code == 503, 60, "a group without proxies")
@@ -154,8 +154,8 @@ def test_uninstall_without_hooks(release):
 
 def test_in_the_place_of_reports_server(release):
     """
-    APIServices of reports-server, which is scaled to 0: the chart takes them over only when it is told by
-    apiServices.replace, and verifies TLS then
+    APIServices of reports-server, which is scaled to 0: the chart takes them over only with apiServices.replace, and
+    then verifies TLS
     """
     release.run("uninstall", RELEASE, "--wait")
     until(lambda: release.taken() == [], 60, "the end of the APIServices")
@@ -190,7 +190,7 @@ def test_rotated_password(release):
     release.secret("proxy", "kube_reports_proxy", "of the proxy, the second\n")
     upgrade(release)
     assert not before & proxies(release)
-    # What is connected with the old password may go: the new one is in use.
+    # Connections with the old password may end: the new one is in use.
     release.database.psql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'kube_reports_proxy'",
                           user="postgres")
     until(lambda: release.create("after-the-rotation") in (201, 409), 30, "a write")
@@ -199,7 +199,7 @@ def test_rotated_password(release):
 
 
 def test_groups_half_handed_back(release):
-    """Somebody has handed one group back and deleted another: the next upgrade takes them again"""
+    """One group was handed back and another one was deleted: the next upgrade takes both again"""
     name = GROUP_VERSIONS[1].split("/")
     assert release.api.delete(f"{API_SERVICES}/{name[1]}.{name[0]}").code == 200
     done = subprocess.run(
@@ -235,7 +235,7 @@ def test_hook_that_is_killed(release):
 
 
 def expire(release):
-    """Puts a certificate into the release's Secret that has expired, of a CA that nobody else knows."""
+    """Puts an expired certificate of a CA that nobody else knows into the release's Secret."""
     directory = release.database.directory
     name = f"{FULLNAME}.{NAMESPACE}.svc"
     key, ca, request, certificate = (f"{directory}/expired.{suffix}" for suffix in ("key", "ca", "csr", "crt"))
@@ -257,7 +257,7 @@ def expire(release):
 
 
 def test_expired_certificate(release):
-    """The group is not available and says why; an upgrade makes a new certificate, without a restart of a proxy"""
+    """The group is not available and says why; an upgrade makes a new certificate, and no proxy is restarted"""
     before = proxies(release)
     expire(release)
 
@@ -276,7 +276,7 @@ def test_expired_certificate(release):
 
 
 def frozen(pod, how):
-    """Stops all processes of a pod without an end, as a node without power does, or lets them go on."""
+    """Sends a signal to all processes of a pod; SIGSTOP freezes them, as in a node without power."""
     for process in pod.processes:
         if process.poll() is None:
             os.killpg(process.pid, how)
@@ -284,13 +284,13 @@ def frozen(pod, how):
 
 def test_node_of_a_proxy_dies(release):
     """
-    A node answers nothing any more, connections to its proxy hang: when its pod is no endpoint and kube-apiserver has
-    given its connections up, the other proxy serves.  What was acknowledged is stored.
+    A node no longer answers, and connections to its proxy hang: when its pod is no endpoint any more and kube-apiserver
+    has given the connections up, the other proxy serves.  Acknowledged reports are stored.
     """
     writer = Writer(release, "node")
     writer.start()
     until(lambda: len(writer.done) > 20, 60, "writes")
-    # The one that kube-apiserver's connections lead to.
+    # The pod to which kube-apiserver's connections lead.
     (address, _), *_ = release.node.endpoints(FULLNAME, "https")
     pod = next(pod for pod in list(release.node.pods.values()) if pod.address == address)
     frozen(pod, signal.SIGSTOP)
@@ -308,7 +308,7 @@ def test_node_of_a_proxy_dies(release):
 
 
 class Gate:
-    """From a port of its own to kube-apiserver's; shuts when so many bytes have come back, until it is opened."""
+    """Forwards a port of its own to kube-apiserver; stops after so many bytes of answers, until the test opens it."""
 
     def __init__(self, port, most):
         self.to, self.left = port, most
@@ -338,8 +338,8 @@ class Gate:
 
 def test_upgrade_during_an_import(release):
     """
-    While import reads etcd, somebody upgrades the chart with the groups on: proxies, set-up and APIServices change.
-    import says that it has not read everything; with the groups handed back it completes, and no report is missing.
+    While import reads etcd, the chart is upgraded with the groups on: proxies, set-up and APIServices change.  import
+    says that it has not read everything; after the groups are handed back it completes, and no report is missing.
     """
     release.run("uninstall", RELEASE, "--wait")
     until(lambda: release.names() is not None and release.taken() == [], 60, "lists of etcd")
@@ -378,7 +378,7 @@ def test_upgrade_during_an_import(release):
     assert done.returncode == 0 and stored() == 100, done.stdout + done.stderr
     upgrade(release)
     until(lambda: {f"import-{number}" for number in range(100)} <= set(release.names() or []), 60, "the copies")
-    # etcd has them still; the tests after this one know one report in it.
+    # etcd still has the reports; the tests after this one expect one report in etcd.
     upgrade(release, **off)
     until(lambda: release.names() is not None, 60, "lists of etcd")
     for number in range(100):
@@ -386,7 +386,7 @@ def test_upgrade_during_an_import(release):
 
 
 def test_two_releases(release):
-    """The second is refused the groups of the first, which goes on, also when the second is uninstalled"""
+    """The second release is refused the groups of the first; the first goes on, also when the second is uninstalled"""
     second = release.run("install", "second", str(CHART), "--wait", *release.values(**{"apiServices.timeout": "10s"}),
                          check=False)
     try:

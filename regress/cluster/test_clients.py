@@ -1,5 +1,5 @@
 """
-client-go's informers through the aggregator: regress/clients, whose stack is this control plane.
+client-go's informers through the aggregator: the tests of regress/clients, with this control plane as their stack.
 
 Dynamic, metadata and typed informers, RetryWatcher and controller-runtime's cache follow writers, with plain lists and
 with WatchList; so do Kyverno's and Policy Reporter's ways of reading, while proxies are restarted one after the other.

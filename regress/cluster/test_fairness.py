@@ -1,6 +1,6 @@
 """
-API priority and fairness: kube-apiserver sorts requests for our groups as any others, and what the proxy asks about
-them never waits for a seat that they hold.
+API priority and fairness: kube-apiserver sorts requests for our groups like any others, and the proxy's questions about
+these requests do not wait for seats that the requests hold.
 """
 
 import collections
@@ -25,7 +25,7 @@ def account(name, namespace):
 
 @pytest.fixture
 def level(plane, api, ns):
-    """Makes a level for these subjects; it ends with the test."""
+    """Makes a level for these subjects, which is removed after the test."""
     def make(subjects, shares, response):
         plane.apply(
             {"apiVersion": FLOW, "kind": "PriorityLevelConfiguration", "metadata": {"name": ns},
@@ -43,12 +43,12 @@ def level(plane, api, ns):
 
 
 def sorted_as(user, path, uid):
-    """kube-apiserver sorts requests of a user by the FlowSchema with this uid."""
+    """Waits until kube-apiserver sorts requests of a user by the FlowSchema with this uid."""
     until(lambda: user.get(path).headers["X-Kubernetes-Pf-Flowschema-Uid"] == uid, 30, "the FlowSchema")
 
 
 def rejected(api, schema):
-    """How many requests of a FlowSchema kube-apiserver has refused."""
+    """Returns how many requests of a FlowSchema kube-apiserver has refused."""
     return sum(float(line.rpartition(" ")[2]) for line in api.get("/metrics").body.decode().splitlines()
                if line.startswith("apiserver_flowcontrol_rejected_requests_total{")
                and f'flow_schema="{schema}"' in line)
@@ -56,8 +56,8 @@ def rejected(api, schema):
 
 def test_refusals(plane, api, ns, level):
     """
-    What a level has no place for is refused by kube-apiserver, and others are served meanwhile.  A level without seats
-    that does not queue lets one request in at a time.
+    kube-apiserver refuses requests for which a level has no place, and serves others meanwhile.  A level without seats
+    that does not queue lets in one request at a time.
     """
     plane.apply(role(ns, "greedy"), binding(ns, "greedy", kind="User", name=f"greedy-{ns}"))
     greedy = plane.user(f"greedy-{ns}")
@@ -97,7 +97,7 @@ def test_questions_of_the_proxy(plane, api, ns, level):
     numbers = itertools.count()
 
     def crowd():
-        """Many at once, for names that the proxy has not asked about: their codes."""
+        """Sends many requests at once, for names that the proxy has not asked about; returns their codes."""
         with concurrent.futures.ThreadPoolExecutor(24) as pool:
             return set(pool.map(lambda _: robot.get(path_of(POLR, ns, f"missing-{next(numbers)}"), seconds=90).code,
                                 range(24)))

@@ -22,7 +22,7 @@ def resource(document):
 
 
 class Scanned:
-    """A cluster where the operator has scanned."""
+    """A cluster in which the operator has scanned."""
 
     def __init__(self, scan):
         self.stack = HTTP.Stack()
@@ -42,7 +42,7 @@ class Scanned:
             raise
 
     def create(self, document):
-        """As the operator does: the garbage collector knows the owners, and the status has a request of its own."""
+        """Creates an object as the operator does: with its owners' uids, and with the status in a second request."""
         document = copy.deepcopy(document)
         for owner in document["metadata"].get("ownerReferences", []):
             owner["uid"] = self.uids[owner["kind"], owner["name"]]
@@ -73,7 +73,7 @@ def clusters():
 
 @pytest.fixture(scope="module")
 def empty():
-    """A server without roles or databases of ours."""
+    """A server without our roles and databases."""
     database = HTTP.Database()
     database.start()
     yield database
@@ -81,7 +81,7 @@ def empty():
 
 
 def test_the_page(clusters, empty, tmp_path):
-    """Every block of the page; then a rule is mended in one cluster, and the fleet shows it"""
+    """Every block of the page runs; then a rule passes in one cluster, and the fleet shows it"""
     planes = {name: cluster.plane for name, cluster in clusters.items()}
     fleet = FirstFleet(empty, HTTP.free_port, tmp_path, {name: plane.kubeconfig for name, plane in planes.items()},
                        {name: plane.uid() for name, plane in planes.items()})

@@ -1,6 +1,6 @@
 """
 First installations on bad days: the database comes late, its CA or its password is wrong, the proxies' certificate has
-expired or is of another CA.  Nobody loses the reports in etcd meanwhile, and a correction ends it.
+expired or is of another CA.  Meanwhile reports in etcd are served, and a correction completes the installation.
 """
 
 import base64
@@ -25,26 +25,26 @@ def module_release():
 
 @pytest.fixture
 def release(module_release):
-    """A cluster where the chart is not installed; afterwards it is not, again, and etcd serves its reports."""
+    """A cluster without the chart; after the test the chart is uninstalled, and etcd serves its reports."""
     yield module_release
     module_release.run("uninstall", RELEASE, "--wait", "--ignore-not-found")
     untouched(module_release)
 
 
 def untouched(release):
-    """No group leads to the release, and reports in etcd are served."""
+    """Checks that no group leads to the release, and that reports in etcd are served."""
     until(lambda: release.taken() == [] and release.names() == ["in-etcd"], 60, "lists of etcd")
 
 
 def begin(release, **values):
-    """helm install, which goes on meanwhile."""
+    """Starts helm install, which goes on in the background."""
     return subprocess.Popen([release.helm, "install", RELEASE, str(CHART), "--wait", *release.values(**values),
                              "--namespace", NAMESPACE, "--kubeconfig", release.plane.kubeconfig, "--timeout=5m"],
                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
 def fails(release, told, **values):
-    """An installation that does not become ready; what pods and helm say has this text."""
+    """Starts an installation that does not become ready, and waits until logs of pods have this text."""
     process = begin(release, **values)
     try:
         until(lambda: told in release.node.logs(), 120, f"{told!r} in the logs")
@@ -56,7 +56,7 @@ def fails(release, told, **values):
 
 
 def succeeds(release, **values):
-    """An upgrade with the right values, which ends it."""
+    """Completes the installation by an upgrade with the right values."""
     release.run("upgrade", RELEASE, str(CHART), "--install", "--wait", *release.values(**values))
     assert release.taken() == list(GROUP_VERSIONS)
     release.plane.wait_available()
@@ -65,7 +65,7 @@ def succeeds(release, **values):
 
 
 def test_database_comes_late(release):
-    """The set-up waits for a server that does not run yet; helm install ends when it does"""
+    """The set-up waits for a server that does not run yet; helm install succeeds when the server runs"""
     release.database.stop()
     process = begin(release)
     try:
@@ -80,7 +80,7 @@ def test_database_comes_late(release):
 
 
 def test_wrong_password(release):
-    """Of the set-up's role: the Secret is corrected, and the set-up of the next upgrade takes it"""
+    """The set-up's role has a wrong password; the Secret is corrected, and the set-up of the next upgrade uses it"""
     release.secret("setup", "setup", "not this one")
     fails(release, "password authentication failed")
     release.secret("setup", "setup", "of setup")
@@ -88,7 +88,7 @@ def test_wrong_password(release):
 
 
 def database_certificate(release):
-    """The database has a certificate, of the CA in ca.crt."""
+    """Gives the database a certificate; returns the file of the CA."""
     pki = release.cluster.stack.pki
     HTTP.stack_command("certificate", pki, "database", "/CN=database", "serverAuth", "IP:127.0.0.1")
     run(["chown", "postgres", f"{pki}/database.crt", f"{pki}/database.key"])
@@ -109,7 +109,7 @@ def secret(release, name, **files):
 
 
 def test_wrong_ca_of_the_database(release, tmp_path):
-    """Neither the set-up nor a proxy speaks to a server that the CA does not know; uninstall leaves nothing"""
+    """Neither the set-up nor a proxy connects to a server with an unknown CA; uninstall leaves nothing"""
     right = database_certificate(release)
     HTTP.stack_command("certificates", tmp_path / "other")
     secret(release, "database-ca", ca_crt=tmp_path / "other" / "ca.crt")
@@ -125,7 +125,7 @@ def test_wrong_ca_of_the_database(release, tmp_path):
 
 
 def certificate(directory, subject, *more):
-    """ca.crt, tls.crt and tls.key of a CA of its own; more: arguments of openssl x509."""
+    """Makes ca.crt, tls.crt and tls.key of a new CA; more: arguments of openssl x509."""
     directory.mkdir()
     for command in (
             ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=a CA", "-keyout", "ca.key",

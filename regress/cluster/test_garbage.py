@@ -6,7 +6,7 @@ import pytest
 
 from client import CPOLR, POLR, path_of, report, until
 
-# The collector looks for new resources every 30 s, and waits for its caches then.
+# The collector looks for new resources every 30 s, and then waits for its caches.
 PATIENCE = 120
 CONFIG_MAPS = "/api/v1/namespaces/{}/configmaps"
 
@@ -36,7 +36,7 @@ def gone(api, path, seconds=PATIENCE):
 
 @pytest.fixture(scope="module", autouse=True)
 def collecting(plane, api):
-    """The collector knows our resources: a first report has followed its owner."""
+    """The collector knows our resources: a first report was deleted with its owner."""
     plane.namespace("collecting")
     first = config_map(api, "collecting", "first")
     create(api, "collecting", "first", owner(first))
@@ -47,14 +47,14 @@ def collecting(plane, api):
 
 
 def test_owner_is_a_config_map(api, ns):
-    """A report ends with the last of its owners; without owners it stays."""
+    """A report is deleted with the last of its owners; without owners it stays."""
     one, two = config_map(api, ns, "one"), config_map(api, ns, "two")
     create(api, ns, "of-one", owner(one))
     create(api, ns, "of-both", owner(one), owner(two))
     create(api, ns, "of-nobody")
     api.delete(CONFIG_MAPS.format(ns) + "/one")
     gone(api, path_of(POLR, ns, "of-one"))
-    # The reference to the owner that is gone is taken out, by a patch of the collector's.
+    # A patch of the collector removes the reference to the deleted owner.
     until(lambda: len(api.get(path_of(POLR, ns, "of-both")).json["metadata"]["ownerReferences"]) == 1,
           PATIENCE, "one owner less")
     api.delete(CONFIG_MAPS.format(ns) + "/two")
@@ -63,7 +63,7 @@ def test_owner_is_a_config_map(api, ns):
 
 
 def test_owner_that_never_was(api, ns):
-    """A report whose owner does not exist goes."""
+    """A report whose owner does not exist is deleted."""
     create(api, ns, "lost", {"apiVersion": "v1", "kind": "ConfigMap", "name": "never",
                              "uid": "00000000-0000-4000-8000-000000000000"})
     gone(api, path_of(POLR, ns, "lost"))
@@ -84,12 +84,12 @@ def test_pod_with_foreground(plane, api, ns):
 
 
 def test_report_is_the_owner(api, ns):
-    """A dependent of a report ends with it: in the background, in the foreground, or stays as an orphan."""
+    """A dependent of a report is deleted with it, in the background or in the foreground, or stays as an orphan."""
     for how in ("Background", "Foreground", "Orphan"):
         name = how.lower()
         stored = create(api, ns, name)
         config_map(api, ns, name, ownerReferences=[owner(stored, blockOwnerDeletion=True)])
-    # The collector has to know of the dependents before it is told that they stay.
+    # Delete the reports only now: the collector has to know all dependents before.
     for how in ("Background", "Foreground", "Orphan"):
         answer = api.delete(path_of(POLR, ns, how.lower()),
                             {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": how})
@@ -102,7 +102,7 @@ def test_report_is_the_owner(api, ns):
 
 
 def test_reports_among_themselves(api, ns):
-    """A cluster-wide report owns reports of a namespace, those own others; a chain goes as a whole."""
+    """A cluster-wide report owns a report of a namespace, which owns another one: the chain is deleted as a whole."""
     top = api.create(CPOLR, report(f"top-{ns}", resource=CPOLR))
     middle = create(api, ns, "middle", owner(top))
     create(api, ns, "bottom", owner(middle))
@@ -112,7 +112,7 @@ def test_reports_among_themselves(api, ns):
 
 
 def test_many_dependents(api, ns):
-    """300 reports of one owner."""
+    """300 reports of one owner are deleted with it."""
     one = config_map(api, ns, "one")
     for number in range(300):
         create(api, ns, f"r-{number}", owner(one))

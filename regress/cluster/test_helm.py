@@ -24,8 +24,8 @@ def release(request):
 
 def waits(release):
     """
-    What Kyverno's reportsServer.waitForReady runs before its controllers, for the Service of this chart: whether it
-    found the Service ready.
+    Runs what Kyverno's reportsServer.waitForReady runs before its controllers, for the Service of this chart; returns
+    whether the Service is ready.
     """
     plane = release.plane
     role = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "waits", "namespace": NAMESPACE}}
@@ -53,8 +53,8 @@ def waits(release):
 
 def test_install(release):
     """
-    helm install --wait: the database is set up, proxies are ready, as Kyverno's own check finds them, groups are taken
-    over, and old reports are hidden.
+    helm install --wait: the database is set up, proxies are ready, also for Kyverno's own check, groups are taken over,
+    and old reports are hidden.
     """
     assert not waits(release)
     release.run("install", RELEASE, str(CHART), "--wait", *release.values())
@@ -65,17 +65,17 @@ def test_install(release):
     answer = release.api.post(path_of(POLR, "default"), report("one", "default"))
     assert answer.code == 201, answer
     assert release.names() == ["one"]
-    # What the chart's certificate and caBundle are for.
+    # With the chart's certificate and caBundle, kube-apiserver verifies TLS.
     assert not release.api_service(GROUP_VERSIONS[0])["spec"].get("insecureSkipTLSVerify")
-    # Hooks leave nothing behind but the objects that they need.
+    # Hooks leave no Job behind.
     assert not [job for job in release.api.get(f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs").json["items"]
                 if "apiservices" in job["metadata"]["name"]]
 
 
 def test_pods_are_restricted(release):
     """
-    Namespaces here, and in all tests of the chart, take no pod beneath the restricted Pod Security level: those of the
-    chart were let in.
+    Namespaces in all tests of the chart accept only pods of the restricted Pod Security level, and they accept the
+    chart's pods.
     """
     name = "refused"
     answer = release.api.post(f"/api/v1/namespaces/{NAMESPACE}/pods", {
@@ -109,7 +109,7 @@ def test_upgrade(release):
         r"apiServices.groups.kyverno\.io/v1alpha2": "true"}))
     switched = ["wgpolicyk8s.io/v1alpha2", "reports.kyverno.io/v1", "kyverno.io/v1alpha2"]
     assert release.taken() == switched
-    # As the page upgrades: the values stay.
+    # The upgrade of the page keeps the values.
     release.by_the_page("upgrade")
     assert release.taken() == switched
     assert release.api.get(secret).json["data"] == before
@@ -121,7 +121,8 @@ def test_upgrade(release):
 
 def test_uninstall_and_reinstall(release):
     """
-    helm uninstall gives the groups back first: etcd's reports are there again.  The next install finds the database's.
+    helm uninstall gives the groups back first: etcd's reports are served again.  The next install finds those of the
+    database.
     """
     release.by_the_page("uninstall")
     assert release.taken() == []
@@ -141,8 +142,8 @@ def test_uninstall_and_reinstall(release):
 
 def test_objects_that_are_there(release):
     """
-    The other method, APIServices as objects of the chart: helm takes over what kube-apiserver has made only if it is
-    told to.
+    The other method, with APIServices as objects of the chart: helm takes over those that kube-apiserver has made only
+    if it is told to.
     """
     values = release.values(**{"apiServices.method": "objects"})
     refused = release.run("install", RELEASE, str(CHART), *values, check=False)
@@ -150,7 +151,7 @@ def test_objects_that_are_there(release):
     release.run("uninstall", RELEASE, "--wait", "--ignore-not-found")
     more = ["--take-ownership"]
     if "helm-v4" in release.helm:
-        # Helm 4 applies as a server does: the fields are kube-apiserver's.
+        # Helm 4 applies on the server: the fields belong to kube-apiserver.
         refused = release.run("install", RELEASE, str(CHART), "--wait", *more, *values, check=False)
         assert refused.returncode != 0 and "conflict" in refused.stderr, refused.stderr
         assert release.names() == ["in-etcd"]
@@ -161,6 +162,6 @@ def test_objects_that_are_there(release):
     release.plane.wait_available(seconds=120)
     assert release.taken() == list(GROUP_VERSIONS)
     until(lambda: release.names() in ([], ["one"]), 60, "lists of the proxies")
-    # With --wait helm would wait for the end of APIServices that kube-apiserver makes anew for CRDs.
+    # With --wait, helm would wait for the end of APIServices that kube-apiserver makes again for CRDs.
     release.run("uninstall", RELEASE)
     until(lambda: release.names() == ["in-etcd"], 90, "lists of etcd")

@@ -1,4 +1,4 @@
-"""Who a client is, and what it may do: told by kube-apiserver, through the aggregator and at the proxy's own port."""
+"""Authentication and authorization by kube-apiserver, through the aggregator and at the proxy's own port."""
 
 import base64
 import json
@@ -15,21 +15,21 @@ from rights import RULES, binding, may, role
 
 @pytest.fixture
 def writer(plane, ns):
-    """A user who may create and read policy reports of the namespace, by the group that its certificate names."""
+    """A user who may create and read policy reports of the namespace, by the group in the user's certificate."""
     plane.apply(role(ns, "writers"), binding(ns, "writers", kind="Group", name=f"team-{ns}"))
     return plane.user(f"alice-{ns}", f"team-{ns}")
 
 
 @pytest.fixture(scope="module")
 def open_proxy(cluster):
-    """A proxy beside those that the aggregator uses, which takes clients without a certificate: its port."""
+    """The port of a proxy that accepts clients without a certificate, beside those that the aggregator uses."""
     proxy = cluster.proxy("--require-client-cert=false")
     yield proxy.port
     cluster.stack.end_proxies([cluster.first])
 
 
 def test_rights_of_the_page(plane):
-    """docs/security.md: what the role for exports of a namespace lets a user do, and nothing more"""
+    """The role for exports of a namespace in docs/security.md allows what the page says, and nothing more"""
     for name, allowed, refused in (
             ("kube-reports-export-shop", [("get", "/v1/export/namespaces/shop/results")],
              [("get", "/v1/export/results"), ("get", "/v1/export/namespaces/other/results")]),):
@@ -61,9 +61,9 @@ def test_user(writer, cluster, api, ns):
 
 
 def test_can_i(writer, plane, ns):
-    """kubectl auth can-i, and impersonation."""
+    """kubectl auth can-i answers by RBAC, and so does impersonation."""
     user = f"alice-{ns}"
-    # kubectl remembers what there was before our groups, and this command does not ask again.
+    # kubectl has a cache from before our groups, and auth can-i does not refresh it.
     plane.kubectl("api-resources")
     assert plane.kubectl("auth", "can-i", "create", "polr", "-n", ns, f"--as={user}",
                          f"--as-group=team-{ns}").strip() == "yes"
@@ -77,7 +77,8 @@ def test_can_i(writer, plane, ns):
 
 def test_service_account(plane, open_proxy, api, ns):
     """
-    A token works through the aggregator and at the proxy's own port, until its account is deleted; others do not work.
+    A token works through the aggregator and at the proxy's own port, until its account is deleted; a wrong token does
+    not.
     """
     plane.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot", "namespace": ns}},
                 role(ns, "robots"), binding(ns, "robots", kind="ServiceAccount", name="robot", namespace=ns))
@@ -98,7 +99,7 @@ def test_service_account(plane, open_proxy, api, ns):
 
 
 def test_account_of_policy_reporter(plane, api, open_proxy, tmp_path):
-    """docs/policy-reporter.md: the account of its UI, and the Secret that the UI logs in with"""
+    """docs/policy-reporter.md: the account of its UI, and the Secret with which the UI logs in"""
     plane.namespace("policy-reporter")
     try:
         plane.apply(*documents("policy-reporter.md", "kind: ServiceAccount"))
@@ -122,7 +123,7 @@ def test_account_of_policy_reporter(plane, api, open_proxy, tmp_path):
 
 
 def test_front_proxy(plane, cluster, open_proxy, ns):
-    """Headers of a front proxy are believed from kube-apiserver alone."""
+    """The proxy believes headers of a front proxy only from kube-apiserver."""
     forged = {"X-Remote-User": "kube-reports-admin", "X-Remote-Group": "system:masters"}
     user = plane.user(f"mallory-{ns}")
     direct = Api(cluster.first.port, f"{plane.pki}/ca.crt", f"{plane.pki}/user-mallory-{ns}")
@@ -131,13 +132,13 @@ def test_front_proxy(plane, cluster, open_proxy, ns):
     failure(Bearer(open_proxy, f"{plane.pki}/ca.crt", **forged).get(path_of(POLR)), 403, "Forbidden")
     with pytest.raises(OSError):
         Bearer(cluster.first.port, f"{plane.pki}/ca.crt", **forged).get(path_of(POLR))
-    # The front proxy's own certificate is believed.
+    # With the front proxy's own certificate, the proxy believes them.
     trusted = Api(cluster.first.port, f"{plane.pki}/ca.crt", f"{plane.directory}/front/front-proxy-client")
     assert trusted.request("GET", path_of(POLR, ns), headers=forged).code == 200
 
 
 def test_aggregated_roles(plane, api, ns):
-    """A ClusterRole that is aggregated to view, as charts make them, lets those read who may view."""
+    """A ClusterRole that is aggregated to view, as charts make them, lets users with view read reports."""
     plane.apply({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
                  "metadata": {"name": f"viewers-{ns}",
                               "labels": {"rbac.authorization.k8s.io/aggregate-to-view": "true"}}, "rules": RULES},

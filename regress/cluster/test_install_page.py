@@ -1,6 +1,6 @@
 """
-docs/install.md and docs/forwarding.md, each command as it stands there, by both versions of helm, on a cluster that has
-the CRDs and a report in etcd.
+docs/install.md and docs/forwarding.md: each command as it stands there, with both versions of helm, on a cluster that
+has the CRDs and a report in etcd.
 """
 
 import base64
@@ -33,17 +33,17 @@ def release(request):
 
 @pytest.fixture
 def shell(release, tmp_path):
-    """A shell, and a cluster to which nothing was done; afterwards the release and its namespace are gone."""
+    """A shell, and a cluster without the chart; after the test the release and its namespace are gone."""
     one = Shell(release, tmp_path)
     yield one
-    # Whatever the test has come to.
+    # Remove what the test has left, also when it failed.
     release.run("uninstall", NAME, "--wait", "--ignore-not-found")
     release.plane.kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", "--wait=false")
     until(lambda: release.api.get(f"/api/v1/namespaces/{NAMESPACE}").code == 404, 240, "the end of the namespace")
 
 
 def installed(release):
-    """The groups lead to the release; old reports are hidden, and a new one is stored."""
+    """Checks that the groups lead to the release, that old reports are hidden, and that a new one is stored."""
     for group_version in GROUP_VERSIONS:
         spec = release.api_service(group_version)["spec"]
         assert spec["service"]["name"] == NAME and spec["caBundle"] and not spec.get("insecureSkipTLSVerify")
@@ -61,7 +61,7 @@ def given_back(release):
 
 
 def test_five_minutes(release, shell):
-    """The first block of the page: a bundled database, whose volume outlives an uninstall and an upgrade"""
+    """The first block of the page: a bundled database, whose volume outlives an upgrade and an uninstall"""
     (block,) = blocks("install.md", "Five minutes")
     told = shell.run(block)
     assert told.count(f"{NAMESPACE}/{NAME} ") == len(GROUP_VERSIONS), told
@@ -84,7 +84,7 @@ def test_five_minutes(release, shell):
 
 @pytest.fixture
 def database(release, shell):
-    """The database of the page: TLS by that name, an owner who makes roles; ca.crt where the page has it."""
+    """The database of the page: TLS with that name, an owner that may make roles; ca.crt where the page has it."""
     pki = release.cluster.stack.pki
     HTTP.stack_command("certificate", pki, "database", "/CN=database", "serverAuth", f"DNS:{DATABASE_HOST}")
     for suffix in ("crt", "key"):
@@ -98,7 +98,7 @@ def database(release, shell):
                    database="postgres") == "0":
         server.psql("ALTER DATABASE reports RENAME TO reports_of_others", user="postgres", database="postgres")
     else:
-        # That of the test before.
+        # The database of the test before.
         server.psql("DROP DATABASE reports WITH (FORCE)", user="postgres", database="postgres")
         server.psql("DROP ROLE reports_owner", user="postgres", database="postgres")
     server.psql("CREATE ROLE reports_owner LOGIN CREATEROLE PASSWORD '...'", user="postgres", database="postgres")
@@ -108,7 +108,7 @@ def database(release, shell):
 
 
 def test_a_database_of_your_own(release, shell, database):
-    """The blocks about an external database; the last one once more by hand, as its owner"""
+    """The blocks about an external database; the last one runs by hand, as the owner"""
     install, setup = blocks("install.md", "A database of your own")
     shell.run(install)
     installed(release)
@@ -121,13 +121,13 @@ def test_a_database_of_your_own(release, shell, database):
 
 
 def of_page(pattern):
-    """The one place of docs/install.md that matches."""
+    """Returns the one place of docs/install.md that matches."""
     (found,) = re.findall(pattern, (TOP / "docs" / "install.md").read_text(encoding="utf-8"), re.M | re.S)
     return found
 
 
 def test_to_another_database(release, shell, database):
-    """From the bundled database to an external one, by the commands of the page: reports and versions move along"""
+    """From the bundled database to an external one, with the commands of the page: reports and versions move"""
     (first,) = blocks("install.md", "Five minutes")
     shell.run(first)
     installed(release)
@@ -158,7 +158,7 @@ def test_to_another_database(release, shell, database):
 
 
 def test_manifest(release, shell):
-    """Without Helm: the chart as one file, applied and deleted by the commands of the page"""
+    """Without Helm: the chart as one file, which the commands of the page apply and delete"""
     page = (TOP / "docs" / "install.md").read_text(encoding="utf-8")
     (apply,) = re.findall(r"`(kubectl apply --server-side [^`]*install\.yaml)`", page)
     (delete,) = re.findall(r"`(kubectl delete -f install\.yaml)`", page)
@@ -171,7 +171,7 @@ def test_manifest(release, shell):
 
 
 def test_receiver(release, shell):
-    """docs/forwarding.md: a release that takes what senders of other clusters forward"""
+    """docs/forwarding.md: a release that receives what senders of other clusters forward"""
     (block,) = [block for block in blocks("forwarding.md", "The receiver") if block.startswith("helm")]
     # There is no cert-manager here, and no load balancer, for which --wait would wait.
     shell.run(block.replace(" --set certificate.source=cert-manager", ""))
@@ -190,21 +190,21 @@ def test_receiver(release, shell):
         encoding="utf-8")
     address = release.api.get(f"/api/v1/namespaces/{NAMESPACE}/services/{NAME}-receiver").json["spec"]["clusterIP"]
     (request,) = re.findall(r"^\$ (curl .*?)\n\{", text, re.M | re.S)
-    # By the name in the certificate, as senders reach the load balancer.
+    # Use the name in the certificate, as senders reach the load balancer.
     request = request.replace("https://127.0.0.1:", f"--resolve receiver.example.com:6444:{address} "
                               "https://receiver.example.com:")
-    # Until all workers know the sender they answer 401, and 503 before they know the database.
+    # Workers answer 401 until they know the sender, and 503 until they know the database.
     answer = until(lambda: (got := json.loads(shell.run(request))).get("accepted") and got, 60, "an answer")
     assert answer["accepted"] == 2 and answer["changed"] == 1, answer
 
 
 def pods_of(release, part):
-    """The names of the ready pods of a part of the release."""
+    """Returns the names of the ready pods of a part of the release."""
     return [name for name in release.ready() if name.startswith(f"{NAME}-{part}-")]
 
 
 def serves_senders(release, shell, part):
-    """Waits until the release and its part are ready; what senders need: psql, ca.crt, and the Service's address."""
+    """Waits until the release and its part are ready; prepares psql and ca.crt; returns the Service's address."""
     release.plane.wait_available(seconds=180)
     until(lambda: pods_of(release, part), 120, f"a pod of {part}")
     shell.enters_database(pods_of(release, "database")[0])
@@ -221,7 +221,7 @@ def test_evidence(release, shell):
     (shell.directory / "arf.xml").write_text("<arf/>" * 5000, encoding="ascii")
 
     def by_the_page(text):
-        """By the name in the certificate, as senders reach the load balancer."""
+        """Runs commands with the name in the certificate, as senders reach the load balancer."""
         return shell.run(re.sub(r"^\$ ", "", text, flags=re.M).replace(
             "https://127.0.0.1:", f"--resolve evidence.example.com:8443:{address} https://evidence.example.com:"))
     send, = blocks("evidence.md", "Send a file")
@@ -261,7 +261,7 @@ def test_grpc(release, shell):
 
 
 def test_sender(release, shell):
-    """docs/forwarding.md: a release that only sends what is in this cluster's etcd; its receiver is elsewhere"""
+    """docs/forwarding.md: a release that only sends what this cluster's etcd has, to a receiver elsewhere"""
     stack = release.cluster.stack
     HTTP.stack_command("certificate", stack.pki, "receiver", "/CN=receiver", "serverAuth",
                        "DNS:receiver.example.com,IP:127.0.0.1,DNS:localhost")
@@ -286,7 +286,7 @@ def test_sender(release, shell):
         until(lambda: received() == "default/in-etcd east", 120, "what etcd has")
         assert release.create("later") == 201
         until(lambda: received() == "default/in-etcd east,default/later east", 60, "a new report")
-        # The pod goes; what happens meanwhile is sent by the next, from the same volume.
+        # The pod is replaced; the next pod sends what happens meanwhile, from the same volume.
         release.plane.kubectl("delete", "pod", f"-n{NAMESPACE}", f"{NAME}-sender-0", "--wait=false")
         assert release.api.delete(path_of(POLR, "default", "later")).code == 200
         until(lambda: received() == "default/in-etcd east", 120, "the deletion")

@@ -2,7 +2,7 @@
 kubectl from 1.20 to current, through the aggregator: the commands that regress/http/test_kubectl.py gives Debian's
 kubectl at a proxy.
 
-Each of the proxy's tests runs here with each version.  What counts the watches of a proxy has a form of its own here,
+Each test of that file runs here with each version.  The test that counts a proxy's watches has a form of its own here,
 because controllers watch, too.
 """
 
@@ -21,7 +21,7 @@ from control_plane import API_SERVICES, programs
 
 
 def proxy_tests():
-    """The proxy's module; what it imports has names of modules that are here, too."""
+    """Returns the names in the proxy's test module, which imports modules whose names exist here, too."""
     pytest.register_assert_rewrite("test_kubectl")
     with unittest.mock.patch.dict(sys.modules, conftest=HTTP):
         return vars(importlib.import_module("test_kubectl"))
@@ -35,7 +35,7 @@ globals().update({name: value for name, value in TESTS.items() if name in ("writ
 
 
 class Behind:
-    """What a test takes for a proxy: kube-apiserver."""
+    """Stands for a proxy in the tests: it is kube-apiserver."""
 
     def __init__(self, plane):
         self.plane = plane
@@ -46,7 +46,7 @@ class Behind:
 
 @pytest.fixture(scope="module", autouse=True)
 def old_group(cluster, plane, api):
-    """The tests know every built-in group, and this one is served only on request."""
+    """The tests expect every built-in group, and this one is served only on request."""
     plane.apply(plane.api_service("kyverno.io/v1alpha2", cluster.first.port))
     plane.wait_available("kyverno.io/v1alpha2")
     yield
@@ -55,14 +55,14 @@ def old_group(cluster, plane, api):
 
 @pytest.fixture
 def stack(cluster, plane):
-    """What a test takes for two proxies and their database."""
+    """Stands for two proxies and their database in the tests."""
     return types.SimpleNamespace(first=Behind(plane), second=Behind(plane), database=cluster.stack.database,
                                  cluster=cluster.stack.cluster)
 
 
 @pytest.fixture
 def ns(plane, api):
-    """The test's own namespace, and the second one that some of the tests write to."""
+    """The namespace of the test, and a second one to which some tests write."""
     name = "t-" + uuid.uuid4().hex[:10]
     names = (name, name + "-b")
     for each in names:
@@ -74,7 +74,7 @@ def ns(plane, api):
 
 @pytest.fixture(scope="session")
 def caches(tmp_path_factory):
-    """kubectl's caches of discovery, one for each version, as it has them between commands."""
+    """kubectl's caches of discovery, one for each version, which stay between commands."""
     return tmp_path_factory.mktemp("kubectl")
 
 
@@ -87,14 +87,15 @@ def kubectl(request, plane, caches):
 
 @pytest.mark.parametrize("watcher", ["wait", "delete"])
 def test_wait_until_gone(kubectl, api, ns, watcher, tmp_path):
-    """wait --for=delete, and delete, which waits by itself, return when the last finalizer is gone and not before"""
+    """wait --for=delete, and delete, which waits by itself, return only when the last finalizer is gone"""
     document = TESTS["polr"]("r", ns)
     document["metadata"]["finalizers"] = ["example.com/hold"]
     api.create(POLR, document, ns)
     told = tmp_path / "told"
     command = ["wait", "--for=delete", "polr/r", "-n", ns, "--timeout=60s"] if watcher == "wait" else \
         ["delete", "polr", "r", "-n", ns]
-    # It tells its requests as they are answered.  A count of watches would not do: controllers end theirs meanwhile.
+    # kubectl logs its requests when they are answered.  A count of watches would not help, because controllers end
+    # watches meanwhile.
     with open(told, "w", encoding="utf-8") as log, \
             subprocess.Popen(kubectl.command(*command, "-v=6"), stdout=subprocess.PIPE, stderr=log,
                              text=True) as process:
@@ -106,7 +107,7 @@ def test_wait_until_gone(kubectl, api, ns, watcher, tmp_path):
 
 
 def gone_with_its_finalizer(api, ns, watcher, process):
-    """Deletes the report, and takes its finalizer away; kubectl has not ended before that."""
+    """Deletes the report, checks that kubectl still waits, and removes the finalizer."""
     if watcher == "wait":
         assert api.delete(path_of(POLR, ns, "r")).code == 200
     else:

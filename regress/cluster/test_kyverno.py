@@ -1,9 +1,9 @@
 """
-Kyverno's own reports-controller as a client: 100 resources whose policies are changed and deleted, and every report is
+Kyverno's own reports-controller as a client: policies for 100 resources are changed and deleted, and every report is
 right.
 
-The controller finds what there is to scan by watches, writes ephemeral reports, and merges them into one policy report
-for each resource.  All of them are in the database.
+The controller finds resources and policies by watches, writes ephemeral reports, and merges them into one policy report
+for each resource.  All reports are in the database.
 """
 
 import collections
@@ -22,13 +22,13 @@ pytestmark = pytest.mark.skipif(PROGRAM not in programs() or not HELM.exists(),
 
 NAMESPACES = [f"scanned-{number}" for number in range(4)]
 EACH = 25
-# The controller waits for 30 s before it scans, for 10 s before it merges, and it is not the only one here.
+# The controller waits for 30 s before it scans and for 10 s before it merges, and other controllers run beside it.
 PATIENCE = 300
 POLICIES = "/apis/kyverno.io/v1/clusterpolicies"
 
 
 def policy(name, label):
-    """A ClusterPolicy that wants a label of ConfigMaps."""
+    """Returns a ClusterPolicy that requires a label of ConfigMaps."""
     return {"apiVersion": "kyverno.io/v1", "kind": "ClusterPolicy", "metadata": {"name": name},
             "spec": {"background": True, "validationFailureAction": "Audit", "rules": [{
                 "name": f"wants-{label}", "match": {"any": [{"resources": {"kinds": ["ConfigMap"],
@@ -55,12 +55,12 @@ class Scanned(Cluster):
         return self
 
     def resources(self):
-        """The ConfigMaps by their uids, with those that Kubernetes itself makes."""
+        """Returns the ConfigMaps by their uids, with those that Kubernetes itself makes."""
         return {item["metadata"]["uid"]: item for namespace in NAMESPACES
                 for item in self.api.get(f"/api/v1/namespaces/{namespace}/configmaps").json["items"]}
 
     def expected(self):
-        """What each resource's report has to say, by the policies that there are: (policy, rule, result)."""
+        """Returns the results that each resource should have, by the present policies: (policy, rule, result)."""
         rules = [(item["metadata"]["name"], rule["name"], rule["name"].partition("-")[2])
                  for item in self.api.get(POLICIES).json["items"] for rule in item["spec"]["rules"]]
         return {uid: sorted((name, rule, "pass" if item["metadata"].get("labels", {}).get(label) else "fail")
@@ -75,19 +75,19 @@ class Scanned(Cluster):
                 for name, item in self.reports().items()}
 
     def settled(self):
-        """Reports are what they have to be, and none waits to be merged."""
+        """Whether reports are what they should be, and none waits to be merged."""
         self.kyverno.process.check()
         return self.found() == self.expected() and not self.api.get(path_of(EPHR)).json["items"]
 
     def rows(self):
-        """How many results of which policy and status SQL shows."""
+        """Returns how many results of which policy and status SQL shows."""
         return json.loads(self.stack.database.psql(
             "SELECT coalesce(json_object_agg(key, count), '{}') FROM (SELECT policy || '/' || status AS key, count(*)"
             " FROM kube_reports.typed_result WHERE cluster = :'cluster' GROUP BY 1) AS counted",
             cluster=self.stack.cluster))
 
     def right(self, what):
-        """Every report is right, in each of its parts, and so are the rows that SQL shows."""
+        """Checks that every report is right, in each of its parts, and so are the rows that SQL shows."""
         try:
             until(self.settled, PATIENCE, what)
         except AssertionError as error:
@@ -140,7 +140,7 @@ def test_checks_of_crds(scanned):
 
 
 def test_first_scan(scanned):
-    """100 resources, two policies."""
+    """The controller scans 100 resources by two policies."""
     scanned.plane.apply(policy("team", "team"), policy("owner", "owner"))
     scanned.kyverno.start()
     scanned.right("the first scan")
@@ -148,13 +148,13 @@ def test_first_scan(scanned):
 
 
 def test_policy_changed(scanned):
-    """One policy wants another label, a third one comes."""
+    """One policy requires another label, and a third policy comes."""
     scanned.plane.apply(policy("owner", "team"), policy("color", "color"))
     scanned.right("the scan of changed policies")
 
 
 def test_resources_changed(scanned):
-    """Labels come and go, resources too: their reports follow their owners."""
+    """Labels and resources change; reports are deleted with their resources."""
     for namespace in NAMESPACES:
         path = f"/api/v1/namespaces/{namespace}/configmaps/resource-"
         for number in range(0, EACH, 4):
@@ -168,7 +168,7 @@ def test_resources_changed(scanned):
 
 
 def test_restarts(scanned):
-    """A proxy that is killed and a controller that begins anew while policies change."""
+    """A proxy is killed, and the controller restarted, while policies change."""
     scanned.plane.apply(policy("color", "owner"))
     scanned.first.process.kill()
     scanned.first.process.wait(30)
@@ -181,7 +181,7 @@ def test_restarts(scanned):
 
 
 def test_policy_deleted(scanned):
-    """Results of a deleted policy go, and with the last policy all reports."""
+    """Results of a deleted policy are removed, and with the last policy all reports."""
     for name in ("owner", "team", "color"):
         assert scanned.api.delete(f"{POLICIES}/{name}").code == 200
         scanned.right(f"reports without {name}")

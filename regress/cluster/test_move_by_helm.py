@@ -2,7 +2,7 @@
 docs/moving-in.md from its first command to its last, with the chart and real helm: from etcd into the database, with
 and without a gap, the cleanup of etcd, and the way back.
 
-Kyverno's reports-controller is played by a writer that obeys its Deployment.
+A writer that obeys the Deployment stands for Kyverno's reports-controller.
 """
 
 import contextlib
@@ -27,18 +27,18 @@ TEXT = (TOP / "docs" / PAGE).read_text(encoding="utf-8")
 DEPLOYMENT = "/apis/apps/v1/namespaces/kyverno/deployments/kyverno-reports-controller"
 BY_ETCD = "wgpolicyk8s.io/etcd/policyreports"
 NAMESPACE = "shop"
-# Those that nobody writes meanwhile; large enough that etcd's file shows them.
+# Reports that no writer changes: their number, and a message so large that the size of etcd's file shows them.
 STILL, MESSAGE = 150, "m" * 20_000
 
 
 def block(section, contains):
-    """The one block of a section with that text."""
+    """Returns the one block of a section with that text."""
     (found,) = [text for text in blocks(PAGE, section) if contains in text]
     return found
 
 
 def inline(contains):
-    """The one command inside the text that begins so."""
+    """Returns the one command inside the text of the page that begins so."""
     (found,) = re.findall(rf"`({re.escape(contains)}[^`]*)`", TEXT)
     return found
 
@@ -46,7 +46,7 @@ def inline(contains):
 class Writer(threading.Thread):
     """
     Creates, changes and deletes reports all the time, one request after the other, as long as its Deployment has
-    replicas; what was answered well is in known: the last number of each report, None for a deleted one.
+    replicas.  known has what was acknowledged: the last number of each report, None for a deleted one.
     """
 
     def __init__(self, plane):
@@ -67,7 +67,7 @@ class Writer(threading.Thread):
             name = f"w-{self.choose.randrange(60)}"
             there = self.known.get(name) is not None
             wanted = None if there and self.choose.random() < 0.3 else number
-            # As a controller does: again, until it is so.
+            # As a controller does: try again until the write has succeeded.
             while not self._write(name, wanted, there) and not self.ending.is_set():
                 self.refused += 1
                 self.ending.wait(0.05)
@@ -78,7 +78,8 @@ class Writer(threading.Thread):
             if number is None:
                 code = self.api.delete(path_of(POLR, NAMESPACE, name)).code
                 if code == 404:
-                    # It was made in etcd right before the switch, and is copied after it: another time.
+                    # The report was made in etcd right before the switch, and is copied after it: delete it another
+                    # time.
                     self.known[name] = before
                     return True
             else:
@@ -95,7 +96,7 @@ class Writer(threading.Thread):
         return False
 
     def went_on(self, count=20):
-        """Waits until it has written more."""
+        """Waits until the writer has written more."""
         before = dict(self.known)
         until(lambda: sum(before.get(name) != number for name, number in list(self.known.items())) >= count, 120,
               "further writes")
@@ -141,13 +142,13 @@ class Move:
         self.writer.went_on()
 
     def run(self, text):
-        """A command of the page; all that it says."""
+        """Runs a command of the page; returns all its output."""
         return self.shell.run(f"{{ {text.strip()}\n}} 2>&1")
 
     def documents(self, labels=None, resource=POLR):
-        """What clients see, without what a store of its own has."""
+        """Returns the reports that clients see, without members that each store sets itself."""
         def listed():
-            """kube-apiserver refuses while a CRD that was changed begins again (429), and at a switch."""
+            """Returns None while kube-apiserver refuses, after a change of a CRD (429) and at a switch."""
             answer = self.api.get(path_of(resource, NAMESPACE), **({"labelSelector": labels} if labels else {}))
             assert answer.code in (200, 404, 429, 503), answer
             return answer if answer.code == 200 else None
@@ -158,20 +159,20 @@ class Move:
         return found
 
     def numbers(self, resource=POLR):
-        """The writer's reports as a client sees them."""
+        """Returns the numbers of the writer's reports as a client sees them."""
         return {name: int(item["metadata"]["labels"]["number"])
                 for name, item in self.documents("number", resource).items()}
 
     def nothing_lost(self):
-        """With the writer at rest: all that it was told, and all that it has left alone, by whole documents."""
+        """With the writer stopped, its reports are as they were acknowledged, and the others are unchanged."""
         expected = {name: number for name, number in self.writer.known.items() if number is not None}
         assert expected and self.numbers() == expected
         assert self.documents("still=yes") == self.still
 
     def deleted_again(self):
         """
-        What was deleted in the database before its last change in etcd was copied is back: its controller deletes it
-        again.
+        Deletes reports that are back because they were deleted in the database before their last change in etcd was
+        copied: a controller would do the same.
         """
         for name in self.numbers().keys() - {name for name, number in self.writer.known.items() if number is not None}:
             assert name in self.writer.known, name
@@ -183,7 +184,7 @@ class Move:
                 == "kube-reports"]
 
     def rest(self):
-        """The page's way to stop the controller."""
+        """Stops the controller as the page does."""
         self.run(inline("kubectl -n kyverno scale"))
         assert self.writer.stopped.wait(60)
 
@@ -221,7 +222,7 @@ def installed(move):
 
 
 def back(move):
-    """The way back, from a release with all reports in the database; etcd has old ones or none"""
+    """Goes the way back, from a release with all reports in the database; etcd has old reports or none"""
     export, upgrade, _, write = blocks(PAGE, "The way back")
     move.rest()
     move.run(export)
@@ -240,7 +241,7 @@ def back(move):
 
 
 def cleaned(told, column):
-    """A number of the table that cleanup prints at its end for policy reports: 1 before, 4 left."""
+    """Returns a number of cleanup's last table for policy reports: column 1 is before, column 4 is left."""
     (line,) = [line for line in told.splitlines() if re.match(r"policyreports\.wgpolicyk8s\.io +[0-9]", line)
                and len(line.split()) == 5]
     return int(line.split()[column])
@@ -261,12 +262,12 @@ def test_with_a_gap(move):
     assert move.taken() == list(GROUP_VERSIONS)
     until(lambda: move.documents() == before, 60, "the copies")
     move.nothing_lost()
-    # A watch that is still at etcd sees nothing of the database, until it is ended.
+    # A watch that is still at etcd sees nothing of the database, until the watch is ended.
     move.run(block("Watches that stay at etcd", "categories"))
     move.start()
     move.rest()
     move.nothing_lost()
-    # Clean up etcd, with one version: the group is handed back meanwhile, and the writer is at rest.
+    # Clean up etcd, with one version: meanwhile the group is handed back, and the writer rests.
     _, upgrade, _, _ = blocks(PAGE, "The way back")
     now = move.documents()
     move.run(upgrade)
@@ -284,7 +285,7 @@ def test_with_a_gap(move):
 
 @pytest.mark.parametrize("release", ["v4.3.1"], indirect=True)
 def test_without_a_gap(move):
-    """The writer goes on all the time; afterwards each of its reports is what it was told"""
+    """The writer goes on all the time; afterwards each of its reports is as it was acknowledged"""
     section, with_a_gap = "Kyverno with CRDs: without a gap", "Kyverno with CRDs: with a gap"
     installed(move)
     move.run(block(section, '"op": "copy"'))
@@ -297,7 +298,7 @@ def test_without_a_gap(move):
         move.run(block(with_a_gap, "helm upgrade"))
         assert move.taken() == list(GROUP_VERSIONS)
         move.run(block("Watches that stay at etcd", "categories"))
-        # It ends, and its client lists anew.
+        # The watch ends, and its client lists again.
         watch.end(120)
     move.writer.went_on()
     late = block(section, "--version=etcd").strip()
@@ -318,7 +319,7 @@ def test_without_a_gap(move):
     left = cleaned(told, 4)
     assert left < in_etcd - STILL and left == move.plane.keys("wgpolicyk8s.io/policyreports"), told
     assert move.documents() == now
-    # What changed on both sides stays, until somebody decides.
+    # Reports that changed on both sides stay, until somebody deletes one of them.
     for name in move.documents(resource=BY_ETCD):
         move.run(inline("kubectl -n NAMESPACE delete").replace("NAMESPACE", NAMESPACE).replace("NAME", name))
     assert move.plane.keys("wgpolicyk8s.io/policyreports") == 0 and move.documents() == now

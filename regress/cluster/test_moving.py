@@ -20,12 +20,12 @@ SERVED = "wgpolicyk8s.io/v1alpha2"
 
 
 def command(contains):
-    """The commands of the page's block with that text."""
+    """Returns the commands of the page's block with that text."""
     return next(block for block in re.findall(r"```\n(.*?)```", PAGE, re.S) if contains in block)
 
 
 class Moving(Cluster):
-    """A cluster with the CRDs of policy reports, a proxy that nothing points at yet, and a user with the rights."""
+    """A cluster with the CRDs of policy reports, a proxy to which no APIService leads yet, and a user with rights."""
 
     def prepare(self):
         self.grant()
@@ -53,7 +53,7 @@ class Moving(Cluster):
         until(stored, 60, f"{version} of the CRDs")
 
     def shell(self, script, kubeconfig=None):
-        """Commands of the page, with the programs at hand on the PATH."""
+        """Runs commands of the page, with the programs on the PATH."""
         database = self.stack.database
         binaries = pathlib.Path(self.plane.directory) / "bin"
         binaries.mkdir(exist_ok=True)
@@ -70,7 +70,7 @@ class Moving(Cluster):
                    timeout=300)
 
     def here(self, script):
-        """The proxy is on this machine, at a port of its own."""
+        """Returns commands for the proxy on this machine, at its port."""
         port = self.first.port
         return script.replace("--service=kube-reports/kube-reports", f"--service=kube-reports/kube-reports:{port} "
                               f"--connect-to=127.0.0.1:{port}").replace("ca.crt", f"{self.stack.pki}/ca.crt")
@@ -79,9 +79,9 @@ class Moving(Cluster):
         return self.plane.programs.get("kubectl") or run(["bash", "-c", "command -v kubectl"]).out.strip()
 
     def reports(self, version="v1alpha2"):
-        """What kube-apiserver answers, by namespace and name; without what differs between etcd and the database."""
+        """Returns the reports that kube-apiserver lists, without members that differ between etcd and the database."""
         def listed():
-            """kube-apiserver refuses while a CRD that was changed begins again (429)."""
+            """Returns None while kube-apiserver refuses, after a change of a CRD (429)."""
             answer = self.plane.api().get(LIST.format(version))
             assert answer.code in (200, 429), answer
             return answer if answer.code == 200 else None
@@ -122,7 +122,7 @@ def test_in_and_out(moving):
     before = moving.reports()
     assert len(before) == 120
 
-    # Without a gap: the second version, two looks, the switch, what came in between.
+    # Without a gap: the second version, two imports, the switch, and the reports that came in between.
     moving.shell(command("kubectl patch crd policyreports.wgpolicyk8s.io clusterpolicyreports"))
     moving.wait_crds("etcd", "v1alpha2")
     load = command("import --from-cluster --kubeconfig")
@@ -140,12 +140,12 @@ def test_in_and_out(moving):
     assert re.search(rf"{POLR} +120 +1 +0 +119 +0 +0 +0 +120 +0", done.out), done.out
     now = moving.reports()
     assert {key: value for key, value in now.items() if key[1] != "late"} == expected and ("shop", "late") in now
-    # The version that clients prefer is still ours.
+    # Clients still prefer our version.
     assert api.get("/apis/wgpolicyk8s.io").json["preferredVersion"]["version"] == "v1alpha2"
 
-    # One changes in etcd, and stays there; the others go, and nobody who looks at the group sees anything of it.
+    # A report changes in etcd, and stays there; the others are deleted, and no client of the group notices.
     api.patch(IN_SHOP.format("etcd") + "/r-005",
-              # Without a trace of the version that goes: an apply could not read it later.
+              # Remove managed fields of the version that is removed later: an apply could not read them.
               {"metadata": {"labels": {"changed": "yes"}, "managedFields": [{}]}})
     done = moving.shell(command("cleanup --dry-run"), moving.mover)
     assert re.search(rf"{POLR} +etcd +120 +119 +0 +1", done.out), done.out
@@ -181,7 +181,7 @@ def hand_back(moving):
 
 
 def fill(moving, prefix, count=10):
-    """Reports with an owner, in what serves the group now."""
+    """Creates reports with an owner, in the store that serves the group now."""
     plane, api = moving.plane, moving.plane.api()
     if api.get("/api/v1/namespaces/shop").code == 404:
         plane.namespace("shop")
@@ -193,8 +193,8 @@ def fill(moving, prefix, count=10):
 
 def test_in_with_one_version(moving):
     """
-    Once more, where etcd is newer than the copies of before: they are replaced, the switch, and only then etcd is
-    cleaned up, while the group is handed back for that
+    Another import, where etcd is newer than the earlier copies: they are replaced.  After the switch etcd is cleaned
+    up, while the group is handed back.
     """
     plane, api = moving.plane, moving.plane.api()
     fill(moving, "s")
@@ -215,7 +215,7 @@ def test_in_with_one_version(moving):
     refused = moving.shell("! " + command("cleanup --dry-run"), moving.mover)
     assert "apiservice disable" in refused.err or "hidden" in refused.err, refused.err
     hand_back(moving)
-    # Their owner is gone: if the collector was first, etcd has none of them any more.
+    # The owner is deleted: if the collector was first, etcd has none of its reports any more.
     until(lambda: moving.reports().keys() >= copies.keys(), 60, "the reports of etcd")
     done = moving.shell(command("cleanup --also-gone --yes"), moving.mover)
     assert re.search(rf"{POLR} +[0-9]+ +[0-9]+ +0 +0\n", done.out), done.out
@@ -225,7 +225,7 @@ def test_in_with_one_version(moving):
 
 
 class Reader(threading.Thread):
-    """Lists all the time; what was not the answer that it should be is in wrong."""
+    """Lists all the time; wrong has the unexpected answers."""
 
     def __init__(self, moving, names):
         super().__init__(daemon=True)
@@ -268,7 +268,7 @@ def test_without_the_crds(moving):
     reader.join(60)
     assert reader.wrong == []
 
-    # The APIService stays, over a restart; people and namespaces find the types.
+    # The APIService stays, also over a restart; kubectl and the namespace controller find the types.
     plane.restart_apiserver()
     plane.wait_available(SERVED)
     assert moving.reports() == before
@@ -283,7 +283,7 @@ def test_without_the_crds(moving):
     moving.shell(command("apiservice disable"))
     until(lambda: api.get(LIST.format("v1alpha2")).code == 404, 60, "the end of the group")
     assert moving.stack.database.psql("SELECT count(*) FROM kube_reports.stored_report") == str(len(before))
-    # The CRDs come back without objects: to import all copies look gone, and it deletes none unless it is told.
+    # The CRDs come back without objects: for import all copies are gone, and it deletes none without --prune.
     moving.apply_crds()
     moving.wait_crds("v1alpha2")
     assert moving.reports() == {}

@@ -21,7 +21,7 @@ def old_cluster():
 
 
 def patch_crds(cluster, operation):
-    """One of the page's commands that patch CRDs."""
+    """Runs one of the page's commands that patch CRDs."""
     command_line = next(text for text in re.findall(r"kubectl (patch crd [^`]*?\]')", PAGE) if operation in text)
     command_line = command_line.replace("\\\n", "")
     words, patch = re.fullmatch(r"(.*) -p '(.*)'", command_line, re.S).groups()
@@ -29,7 +29,7 @@ def patch_crds(cluster, operation):
 
 
 def moved(cluster, *arguments):
-    """import or cleanup; its output."""
+    """Runs import or cleanup; returns the output."""
     return command(cluster, *arguments, f"--database={cluster.stack.database.connection('kube_reports_proxy')}").stdout
 
 
@@ -48,7 +48,7 @@ def test_without_a_gap(old_cluster):
     until(lambda: api.get(path_of(BY_ETCD, "default")).code == 200, 60, "the second version")
     for _ in range(2):
         moved(old_cluster, "import", "--from-cluster", "--page-size=20")
-    # Between the last look and the switch.
+    # These writes come between the last import and the switch.
     api.create(POLR, report("late", "default"), "default")
     api.patch(path_of(POLR, "default", "r-1"), {"summary": {"warn": 7}})
     enable(old_cluster)
@@ -67,7 +67,7 @@ def test_without_a_gap(old_cluster):
     assert api.names(BY_ETCD, "default") == []
     assert api.names(POLR, "default") == sorted(after)
     patch_crds(old_cluster, '"remove"')
-    # The way back: etcd has nothing any more.
+    # The way back: etcd has no reports any more.
     disable(old_cluster)
     old_cluster.plane.wait_available(GROUP_VERSION)
     until(lambda: names(old_cluster) == [], 60, "lists of etcd")

@@ -1,4 +1,4 @@
-"""A namespace that is deleted: kube-controller-manager empties it, also of our objects, and it ends."""
+"""Deletion of a namespace: kube-controller-manager deletes its objects, also ours, and then the namespace."""
 
 from client import CPOLR, EPHR, POLR, REPS, failure, path_of, report, until
 
@@ -24,7 +24,7 @@ def gone(api, ns):
 
 
 def test_reports_go(cluster, api, ns):
-    """Reports of all groups go with their namespace, and nothing else does."""
+    """Reports of all groups are deleted with their namespace, and nothing else is."""
     fill(api, ns)
     api.create(CPOLR, report(f"stays-{ns}", resource=CPOLR))
     assert api.delete(f"/api/v1/namespaces/{ns}").code == 200
@@ -71,7 +71,7 @@ def test_create_while_it_ends(api, ns):
 
 
 def test_proxy_away(cluster, plane, api, ns):
-    """While no proxy answers, a namespace stays and says why; afterwards it ends by itself."""
+    """While no proxy answers, a deleted namespace stays and says why; afterwards it ends by itself."""
     fill(api, ns)
     cluster.first.stop()
     try:

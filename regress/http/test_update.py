@@ -1,4 +1,4 @@
-"""ALTER EXTENSION UPDATE to a made-up next version: catalogs, grants, rows, dumps, proxies of either (issue 15)."""
+"""ALTER EXTENSION UPDATE to a made-up next version: catalogs, grants, rows, dumps, proxies of both (issue 15)."""
 
 import contextlib
 import json
@@ -41,7 +41,7 @@ class NextProxy(Proxy):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """A store of this version with a bit of everything, a proxy, a dump; the next version is at hand beside it."""
+    """A store of this version with objects of many kinds, a proxy, a dump; the next version is installed beside it."""
     tree = next_version.build(tmp_path_factory.mktemp("next"))
     own = Stack()
     try:
@@ -58,7 +58,7 @@ def site(tmp_path_factory):
             own.first.api().create(POLR, report(f"r{number}", results=results), "here")
         own.dump = f"{database.directory}/old.dump"
         run(["pg_dump", "--format=custom", f"--file={own.dump}", "-d", database.connection()])
-        # A reader's own view of a view that will have a column more, and of a function that stays.
+        # A reader's own view of a view that gets another column, and of a function that stays.
         database.psql("CREATE SCHEMA reader; CREATE VIEW reader.quiet AS"
                       " SELECT f.*, kube_reports.severity_weight('high') AS weight FROM kube_reports.fleet_freshness f",
                       user="kube_reports_reader")
@@ -70,21 +70,21 @@ def site(tmp_path_factory):
 
 
 def install(site, name, version):
-    """A database with the extension of a version, and its grants."""
+    """Makes a database with the extension of a version, and its grants; returns the name."""
     site.database.psql(f"CREATE DATABASE {name} OWNER kube_reports_owner", user="postgres", database="postgres")
     site.database.psql(GRANTS.format(version=version, cluster=site.cluster), database=name)
     return name
 
 
 def fresh(site):
-    """The name of a database with a fresh installation of the next version."""
+    """Returns the name of a database with a fresh installation of the next version."""
     if not site.fresh:
         site.fresh = install(site, "fresh", NEXT)
     return site.fresh
 
 
 def test_update(site):
-    """While proxies of the old version write and watch; then all is as in a fresh installation, nothing is lost"""
+    """An update while a proxy of the old version writes and watches ends like a fresh installation; nothing is lost"""
     database, api = site.database, site.first.api()
     version = api.get(path_of(POLR, "here")).json["metadata"]["resourceVersion"]
     written, refused, done = [], [], threading.Event()
@@ -103,18 +103,18 @@ def test_update(site):
         writer.start()
         until(lambda: len(written) > 3, 20, "some writes")
         database.psql("ALTER EXTENSION kube_reports UPDATE")
-        # The connections that were there do the rest, whatever they meet first.
+        # Open connections of the proxy notice the update, and have the rest done.
         state = "SELECT version, update_pending FROM kube_reports.status"
         until(lambda: database.psql(state) == f"{NEXT}|f", 30, "the rows to follow")
         before = len(written)
         until(lambda: len(written) > before + 3, 30, "writes after the update")
         done.set()
         writer.join()
-        # A statement that has another answer now is refused once for each connection, and the script locks all tables.
+        # A statement whose answer has changed fails once on each connection; the script locks all tables for a moment.
         assert {answer.code for _, answer in refused} <= {503}, refused
         seen = [watch.change()[1]["metadata"]["name"] for _ in written]
         assert seen == [name for name, _ in written]
-        # A session that has the old module goes on with both.
+        # A session that has loaded the old module calls functions of both modules.
         cursor.execute("SELECT kube_reports_internal.terms('{}') = kube_reports.label_terms('{}')")
         cursor.execute("SELECT weight FROM reader.quiet")
         assert cursor.fetchall() == [(6,)]
@@ -123,7 +123,7 @@ def test_update(site):
     assert database.psql("SELECT kube_reports.setting('log_retention')") == "90 minutes"
     assert database.psql("SELECT count(*) FROM kube_reports.verify()") == "0"
     assert database.psql("SELECT count(*) FROM kube_reports.object WHERE namespace = 'here'") == str(20 + len(written))
-    # A built-in type is that of the new version.
+    # A built-in type has the definition of the new version.
     document = "/openapi/v3/apis/wgpolicyk8s.io/v1alpha2"
     until(lambda: b"Made up." in api.get(document).body, 20, "the new definition to be served")
     # New objects have the grants that a fresh installation gives.
@@ -138,7 +138,7 @@ def test_update(site):
 
 
 def test_dump_of_the_version_before(site):
-    """Restores into the new version; all that cannot be is a grant on what is gone"""
+    """A dump restores into the new version; only grants on functions that are gone fail"""
     database = site.database
     database.psql("CREATE DATABASE restored OWNER kube_reports_owner", user="postgres", database="postgres")
     done = run(["pg_restore", "-d", database.connection(database="restored"), site.dump], check=False)
@@ -158,7 +158,7 @@ def test_dump_of_the_version_before(site):
 
 
 def test_dump_into_its_own_version(site):
-    """Both versions are on disk: a dump restores into the one that it is of without an error, and is then updated"""
+    """With both versions on disk, a dump restores into its own version without an error, and is then updated"""
     database = site.database
     database.psql("CREATE DATABASE again OWNER kube_reports_owner", user="postgres", database="postgres")
     command = block("pg_restore -f -").replace("'0.1'", f"'{VERSION}'").replace("old.dump", str(site.dump))
@@ -199,7 +199,7 @@ def test_versions_side_by_side(site, version, proxy_class):
 @pytest.mark.parametrize("oldest, newest, word, remedy", [
     (2, 3, "old", "use a newer proxy"), (-1, 0, "new", "ALTER EXTENSION kube_reports UPDATE")])
 def test_versions_too_far_apart(site, oldest, newest, word, remedy):
-    """The proxy says so in one line of its log and at readyz, does nothing, and serves as soon as it is understood"""
+    """The proxy says so in its log and at readyz, and does nothing; it serves as soon as the versions fit"""
     name = install(site, f"apart_{word}", VERSION)
     database = site.database
     protocols = ("CREATE OR REPLACE FUNCTION kube_reports_internal.protocols(OUT oldest integer, OUT newest integer)"
@@ -216,7 +216,7 @@ def test_versions_too_far_apart(site, oldest, newest, word, remedy):
         until(lambda: "readyz fails" in proxy.log_path.read_text(), 20, "the line about readyz")
         lines = [line for line in proxy.log_path.read_text().splitlines()
                  if f"too {word} for the extension" in line and "readyz fails" not in line]
-        # One for each process: two workers, upkeep and feed.
+        # Each process says it once: two workers, upkeep and feed.
         assert 1 <= len(lines) <= 4, lines
         database.psql(protocols.format(1, 1), database=name)
         proxy.wait_ready()
@@ -224,7 +224,7 @@ def test_versions_too_far_apart(site, oldest, newest, word, remedy):
 
 
 def test_protocol_of_this_version():
-    """The proxy and the extension of one tree say the same"""
+    """The proxy and the extension of one tree have the same protocols"""
     header = (TOP / "proxy" / "db" / "pg_call.h").read_text(encoding="utf-8")
     function = (TOP / "sql" / "store" / "update.sql").read_text(encoding="utf-8")
     said = re.search(r"protocols\(OUT.*?SELECT (\d+), (\d+);", function, re.DOTALL).groups()
@@ -232,11 +232,11 @@ def test_protocol_of_this_version():
     assert said == (oldest, newest)
 
 
-# ---- what the owner has put there meanwhile ----
+# ---- objects that the owner has made in the schemas ----
 
 @pytest.fixture
 def hostile(site):
-    """A database whose extension, of this version, is mallory's."""
+    """A database whose extension, of this version, belongs to mallory."""
     database = site.database
     database.psql("CREATE DATABASE hostile OWNER mallory", user="postgres", database="postgres")
     database.psql(f"CREATE EXTENSION kube_reports VERSION '{VERSION}'", user="mallory", database="hostile")
@@ -288,7 +288,7 @@ PLANTED = {
 
 @pytest.mark.parametrize("what", PLANTED)
 def test_update_is_refused(hostile, what):
-    """Where something of the owner's could run as the superuser of the script, or others could put it there"""
+    """The script runs as a superuser: it is refused where it could run code of the owner or of another role"""
     hostile.execute(PLANTED[what])
     hostile.execute("SELECT set_config('mallory.ran', '', false)")
     with pytest.raises(psycopg2.errors.ObjectNotInPrerequisiteState) as refused:
@@ -299,7 +299,7 @@ def test_update_is_refused(hostile, what):
 
 
 def test_snapshot_of_before(site, hostile):
-    """A transaction that does not see what was put there since it began updates nothing"""
+    """A transaction whose snapshot is older than a planted object updates nothing"""
     updating = psycopg2.connect(site.database.connection("mallory", "hostile"))
     updating.set_session(isolation_level="REPEATABLE READ")
     try:
@@ -314,7 +314,7 @@ def test_snapshot_of_before(site, hostile):
 
 
 def test_new_names_are_taken(hostile):
-    """What has the name of something new is not taken for it"""
+    """An object of the owner that has the name of a new object is not taken for it: the update is refused"""
     hostile.execute(f"CREATE FUNCTION kube_reports_internal.note_weather() RETURNS trigger LANGUAGE plpgsql {PAYLOAD}")
     with pytest.raises(psycopg2.errors.ObjectNotInPrerequisiteState) as refused:
         hostile.execute("ALTER EXTENSION kube_reports UPDATE")
@@ -322,7 +322,7 @@ def test_new_names_are_taken(hostile):
 
 
 def test_nothing_of_the_owner_runs(hostile):
-    """Triggers, policies and checks of the owner on tables that are altered, and functions that are replaced"""
+    """The update runs no code of the owner: triggers, policies, checks on altered tables, functions that it replaces"""
     hostile.execute(f"""CREATE SCHEMA evil;
         CREATE FUNCTION evil.fire() RETURNS trigger LANGUAGE plpgsql {PAYLOAD};
         CREATE FUNCTION evil.checked(text) RETURNS boolean IMMUTABLE LANGUAGE plpgsql {PAYLOAD};
@@ -351,7 +351,7 @@ def test_nothing_of_the_owner_runs(hostile):
                                   "SCHEMA other",
                                   "TYPE kube_reports.other AS ENUM ('{}')", "DOMAIN kube_reports.other AS text"])
 def test_nobody_makes_functions_meanwhile(site, hostile, made):
-    """Nor types nor schemas, from the first statement of the script to the end of the transaction"""
+    """During an update no other session makes functions, types or schemas"""
     updating = psycopg2.connect(site.database.connection("mallory", "hostile"))
     try:
         with updating.cursor() as cursor:
@@ -367,18 +367,18 @@ def test_nobody_makes_functions_meanwhile(site, hostile, made):
 # ---- the scripts themselves ----
 
 def test_update_scripts_run_nothing(site):
-    """What stands in the schemas is the owner's: no function is called, no row written or read, no table rewritten"""
+    """The schemas are the owner's, so update scripts call no function, read or write no row, and rewrite no table"""
     found = list((site.tree.path / "sql" / "build" / "c").glob("kube_reports--*--*.sql"))
     migrations = [*(TOP / "sql" / "migrations").glob("*.sql"), *(site.tree.path / "sql" / "migrations").glob("*.sql")]
     assert [path.name for path in found] == [f"kube_reports--{VERSION}--{NEXT}.sql"] and migrations
     text = found[0].read_text(encoding="utf-8")
     assert statements(found[0])[0] == FIRST
-    # Statements begin in the first column, and so does nothing else outside of dollar quotes but these clauses.
+    # Outside of dollar quotes, only statements and these clauses begin in the first column.
     outside = re.sub(r"(?s)\$([a-z]*)\$.*?\$\1\$", "$$", re.sub(r"(?m)^(\\\\|--).*$", "", text))
     said = [line for line in outside.splitlines() if re.match(r"[A-Z]", line)
             and not re.match(r"(AS|LANGUAGE|SET (?!LOCAL)[a-z_]+ =|RETURNS?|BEGIN ATOMIC|END;)", line)]
     assert len(said) > 600
-    # Two of guards, and what gives new objects to the owner.
+    # Two guards, and the block that gives new objects to the owner.
     assert len([line for line in said if line.startswith("DO ")]) == 3
     migrated = {line for path in migrations for line in path.read_text(encoding="utf-8").splitlines()}
     replaced = re.compile(r"DO \$|CREATE OR REPLACE (FUNCTION|PROCEDURE|AGGREGATE|VIEW|TRIGGER) |COMMENT ON ")
@@ -394,5 +394,5 @@ def test_update_scripts_run_nothing(site):
 
 
 def test_every_release_is_left_by_a_migration():
-    """A version later than the first one is reached from the one before"""
+    """A version later than the first one has a migration from the version before"""
     assert VERSION == "0.1" or list((TOP / "sql" / "migrations").glob(f"*--{VERSION}.sql"))

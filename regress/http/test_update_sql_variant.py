@@ -39,14 +39,14 @@ def server(tmp_path_factory):
 
 
 def install(server, name, version):
-    """A database with the extension of a version, and its grants."""
+    """Makes a database with the extension of a version, and its grants; returns the name."""
     server.psql(f"CREATE DATABASE {name} OWNER kube_reports_owner", user="postgres", database="postgres")
     server.psql(f"CREATE EXTENSION kube_reports VERSION '{version}';{GRANTS}", database=name)
     return name
 
 
 def test_update_of_the_sql_variant(server):
-    """An old installation with the update is what a fresh one is, by the catalogs; its rows and settings stay"""
+    """By its catalogs, an updated installation equals a fresh one; its rows and settings stay"""
     updated, fresh = install(server, "updated", VERSION), install(server, "fresh", NEXT)
     server.psql("SELECT kube_reports.set_setting('log_retention', '90 minutes')", database=updated)
     server.psql(f"BEGIN; ALTER EXTENSION kube_reports UPDATE TO '{NEXT}'; SELECT kube_reports.after_update(); COMMIT",

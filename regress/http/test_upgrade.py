@@ -11,7 +11,7 @@ from conftest import Database, DatabaseBefore, stack_command
 from runbook import by_the_page
 from test_dump import CONTENT, DERIVED, REFERENCES, newest, restore, settle_results
 
-# .ci/check-pg has the version before at hand, make check only one version.
+# .ci/check-pg has the version before; make check has only one version.
 KINDS = [pytest.param(Database, id="same version"),
          pytest.param(DatabaseBefore, id="version before",
                       marks=pytest.mark.skipif("TREE_BEFORE" not in os.environ, reason="make check-pg17 and the like"))]
@@ -26,8 +26,8 @@ def create(server, cluster, name, database="kube_reports"):
 
 def skip_unless_known(old, new):
     """
-    Minor releases of one day know the same options of columns; a new server of an earlier day need not know the old
-    one's.
+    Skips the test if the new server is a minor release that does not know an option of columns which the old server has
+    set.
     """
     options = old.psql("SELECT DISTINCT split_part(o, '=', 1) FROM pg_attribute a, unnest(a.attoptions) o WHERE o !~ "
                        "'^n_distinct'").split()
@@ -41,10 +41,10 @@ def skip_unless_known(old, new):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_pg_upgrade(kind):
-    """LC-02: the system identifier is another one, which the first write notices"""
+    """LC-02: after pg_upgrade the system identifier is another one; the first write notices that"""
     old, new, cluster = kind(), Database(), str(uuid.uuid4())
     try:
-        # PostgreSQL 18 makes checksums by itself; pg_upgrade wants the old server to be like the new one.
+        # PostgreSQL 18 uses checksums by default; pg_upgrade needs the same setting in both servers.
         new.start()
         checksums = new.psql("SHOW data_checksums", user="postgres", database="postgres")
         old.start()
@@ -67,11 +67,11 @@ def test_pg_upgrade(kind):
         new.start()
         by_the_page(new, "vacuumdb")
         assert new.psql(CONTENT) == content and new.psql(DERIVED) == derived and new.psql(REFERENCES) == references
-        # The extension belongs to the superuser now; the owner of the tables sees and does what it did.
+        # The extension belongs to the superuser now; the owner of the tables reads and writes as before.
         assert new.psql("SELECT count(*) FROM kube_reports.search_results()") == "1"
         assert new.psql("SELECT restore_pending, results_pending FROM kube_reports.status") == "f|f"
         assert create(new, cluster, "after") > last
-        # Watchers of the old server resume: what lies between its last version and the new one is the gap.
+        # Watchers of the old server resume: the versions between its last one and the first new one are the gap.
         assert new.psql(f"SELECT bool_and(l.lost @> {last + 1}::bigint AND NOT l.lost @> {last}::bigint)"
                         " FROM kube_reports_internal.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type"
                         " WHERE t.plural = 'policyreports'") == "t"

@@ -10,7 +10,7 @@ import pytest
 
 from client import POLR, path_of, report, until
 
-# Work that goes on until somebody lets it: locks are not waited for so long.
+# Work that lasts until the test ends it.  It does not wait for a lock, because the server ends such a wait earlier.
 HELD = """
     ALTER FUNCTION kube_reports_internal.{name}(uuid, kube_reports_internal.caller) RENAME TO {name}_at_once;
     CREATE FUNCTION kube_reports_internal.{name}(cluster uuid, caller kube_reports_internal.caller
@@ -32,7 +32,7 @@ def backends(stack, condition="true"):
 
 
 def test_lists_do_not_wait_for_upkeep(own_stack, ns):
-    """Maintenance and catching up that take long hold no connection that clients need, and watches and readyz go on"""
+    """Long steps of maintenance and catching up hold no connection that clients need; watches and readyz go on"""
     own_stack.begin()
     blocker = own_stack.database.open_create(own_stack.cluster, report("open", "elsewhere"))
     blocker.rollback()
@@ -60,14 +60,14 @@ def test_lists_do_not_wait_for_upkeep(own_stack, ns):
         watch.expect(("ADDED", f"r{number}"))
         assert api.get("/readyz").code == 200
     serving = backends(own_stack, UPKEEP)
-    # One step at a time, on one of two connections that no worker has.
+    # Upkeep takes one step at a time, on one of its own two connections.
     assert len(serving) == 1
     watch.close()
     blocker.close()
 
 
 def test_upkeep_dies(own_stack, ns):
-    """It is started again, and that costs no watch and no readiness"""
+    """Another upkeep process is started; no watch ends, and the proxy stays ready"""
     own_stack.begin()
     proxy = own_stack.proxy()
     api, path = proxy.api(), path_of(POLR, ns)
@@ -81,11 +81,11 @@ def test_upkeep_dies(own_stack, ns):
     assert proxy.workers() == workers and api.get("/readyz").code == 200
     api.create(POLR, report("r1"), ns)
     watch.expect(("ADDED", "r1"))
-    # It counts the objects, and whichever worker is asked shows what it counted.
+    # The new process counts the objects, and every worker shows its count.
     for _ in range(8):
         until(lambda: proxy.metric('apiserver_storage_objects{resource="policyreports.wgpolicyk8s.io"}') is not None,
               60, "a count")
-    # Stopped, it delays the end of nothing but itself.
+    # The upkeep process does not delay the end of the proxy.
     processes = proxy.processes()
     proxy.process.send_signal(signal.SIGTERM)
     assert proxy.process.wait(30) == 0
@@ -93,7 +93,7 @@ def test_upkeep_dies(own_stack, ns):
     watch.close()
 
 
-# A function of upkeep that fails until it is mended.
+# A function of upkeep that fails until the test repairs it.
 BROKEN = """
     ALTER FUNCTION kube_reports_internal.{name}(uuid, kube_reports_internal.caller) RENAME TO {name}_whole;
     CREATE FUNCTION kube_reports_internal.{name}(cluster uuid,
@@ -113,8 +113,8 @@ LAST_SUCCESS = "kube_reports_upkeep_last_success_timestamp_seconds"
 
 def test_tasks_that_fail(own_stack):
     """
-    A task of upkeep that fails again and again is said once in the log, with the cause, and once when it is over; the
-    metric tells of each task
+    The log says once that a task of upkeep fails again and again, with the cause, and once that the task goes on; the
+    metric has the last success of each task
     """
     database = own_stack.begin().database
     for name in ("api_maintain", "api_catch_up"):
@@ -139,7 +139,7 @@ def test_tasks_that_fail(own_stack):
 
 
 def test_outages_are_no_stalls(own_stack):
-    """What the log says of a database that is away is not said of each task"""
+    """While the database is away, the log has no lines about the tasks of upkeep"""
     own_stack.begin()
     proxy = own_stack.proxy(flags=["--workers=1", "--v=0"])
     own_stack.database.stop()
@@ -151,7 +151,7 @@ def test_outages_are_no_stalls(own_stack):
 
 
 def test_objects_are_counted_soon(own_stack, ns):
-    """What is stored after a start in an empty store is not told as nothing for long"""
+    """After a start with an empty store, the metric soon counts new objects"""
     own_stack.begin()
     proxy = own_stack.proxy(flags=["--workers=1"])
     api, name = proxy.api(), 'apiserver_storage_objects{resource="policyreports.wgpolicyk8s.io"}'
@@ -166,7 +166,7 @@ def test_objects_are_counted_soon(own_stack, ns):
 
 
 def test_replicas_without_upkeep(own_stack):
-    """--upkeep=false: there is none, and nothing that depends on it is shown; result metrics cannot be asked for"""
+    """--upkeep=false: no upkeep process, and no metric that depends on it; result metrics are refused"""
     own_stack.begin()
     proxy = own_stack.proxy(flags=["--upkeep=false"])
     assert proxy.upkeep() is None and len(proxy.workers()) == 2
@@ -181,7 +181,7 @@ def test_replicas_without_upkeep(own_stack):
 @pytest.mark.parametrize("flags, least", [(["--workers=8", "--database-connections=26"], 27), (["--workers=14"], 45),
                                           (["--workers=8", "--database-connections=24", "--upkeep=false"], 25)])
 def test_too_few_connections(stack, flags, least):
-    """Refused at the start, with what is needed"""
+    """Too few connections are refused at the start, with the number that is needed"""
     refused = subprocess.run(stack.first.command + flags, capture_output=True, text=True, timeout=30, check=False)
     assert refused.returncode == 2
     assert f"give at least {least}," in refused.stderr
@@ -189,7 +189,8 @@ def test_too_few_connections(stack, flags, least):
 
 def test_the_budget(own_stack, ns):
     """
-    However much is asked at once, no more connections than --database-connections; the metrics tell which are for what
+    The proxy opens no more connections than --database-connections, however many requests come; metrics tell what the
+    connections are for
     """
     own_stack.begin()
     proxy = own_stack.proxy(flags=["--workers=2", "--database-connections=9"])

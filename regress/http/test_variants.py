@@ -39,11 +39,11 @@ def servers():
 
 
 class Writer:
-    """JSON texts as hostile clients write them: white space, escapes, keys twice, halves of surrogate pairs, NUL."""
+    """Writes JSON texts as hostile clients do: white space, escapes, keys twice, halves of surrogate pairs, NUL."""
 
     def __init__(self, chance, odd=0.02):
         self.random = chance
-        self.odd = odd  # how often a string has what no text can have
+        self.odd = odd  # how often a string has parts that no text can have
 
     def space(self):
         return self.random.choice(["", "", "", "", " ", "\n\t"])
@@ -82,14 +82,14 @@ class Writer:
 
 
 class Number:
-    """A number by its literal."""
+    """A number, by its literal."""
 
     def __init__(self, literal):
         self.literal = literal
 
 
 class Maker:
-    """Random documents."""
+    """Makes random documents."""
 
     def __init__(self, seed):
         self.random = random.Random(seed)
@@ -112,11 +112,11 @@ class Maker:
         return {self.random.choice(HOSTILE): self.anything(depth - 1) for _ in range(self.random.randrange(3))}
 
     def maybe(self, value):
-        """The value, seldom anything else instead."""
+        """Returns the value, seldom anything else instead."""
         return self.anything() if self.random.random() < 0.06 else value
 
     def members(self, **choices):
-        """An object with some of these members."""
+        """Returns an object with some of these members."""
         made = {}
         for name, value in choices.items():
             if self.random.random() < 0.6:
@@ -246,7 +246,7 @@ class Maker:
         return "{" + array + (",NULL" if made and self.random.random() < 0.05 else "") + "}"
 
     def results_path(self, starts):
-        """A path to something in a document of mapped()."""
+        """Returns a path to something in a document of mapped()."""
         steps = [".a", ".b", ".c", ".l", ".l[0]", ".l[-1]", ".l[1:]", ".l[:2].a", ".l[::2].b", ".l[*].a", ".*", ".c.*",
                  "['a']", ".l[?(@.a==1)].b", ".l[?(@.b)].a", ".l[?(@.a!='x')].b", ".l[?(@.a<2)]", ".l[?(@.b==true)].a",
                  ".l[?(@.a>=\"x\")].b", ".l[?(@.a==1.0)]", ".a\\.b", ".d", ".t", ".s", ".sev", ".score", ".e"]
@@ -267,7 +267,7 @@ class Maker:
         return self.results_path(starts)
 
     def results_mapping(self):
-        """A mapping that is valid."""
+        """Returns a valid mapping."""
         both = ["$", "", ""]
         made = {"list": self.random.choice(["$.l", "$.l", "$.l", ["$.n", "$.l"], ["$.c", "$"], "$.*", "$"]),
                 "policy": self.results_source(both), "status": self.random.choice([".s", ".s",
@@ -291,7 +291,7 @@ class Maker:
         return made
 
     def mapped(self, depth=2):
-        """A document with members at which mappings look.  jsonb does not tell 1e3 from 1000."""
+        """Returns a document with the members that mappings read.  For jsonb, 1e3 and 1000 are the same."""
         values = ["x", "", "1", "Pod", "a/b", "pass", "é" * 130, "日" * 200, " 9.8\t", "1e2", "0x1", "-1", "1e-400",
                   ".5", "x, y ,,z", True, False, None, 1, 2, -1, Number("1.0"), Number("1.50"),
                   Number("9223372036854775808"), Number("1700000000"), Number("253402300800"),
@@ -321,11 +321,11 @@ class Maker:
         return made
 
     def mapped_text(self):
-        """It as text: members with NUL in their names would have another order where jsonb has read them."""
+        """Returns mapped() as text, without NUL: in jsonb, members with NUL in their names would have another order."""
         return Writer(self.random, 0).text(self.mapped())
 
     def usual_report(self):
-        """A report of the policy working group's format, with what mappings of built-in types ask for."""
+        """Returns a report in the policy working group's format, with what mappings of built-in types read."""
         made = {"apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport",
                 "metadata": {"name": "r", "namespace": "ns", **self.members(ownerReferences=lambda: self.several(
                     lambda: {"apiVersion": "apps/v1", "kind": "Deployment", "name": self.word("n"), "uid": "u",
@@ -347,7 +347,7 @@ class Maker:
                                                "uid": self.word("u")})), 6))}
 
     def text(self, value):
-        """A document; seldom something that is none."""
+        """Returns a document as text, seldom something that is no document."""
         written = self.writer.text(value)
         if self.random.random() < 0.01:
             at = self.random.randrange(len(written) + 1)
@@ -360,7 +360,7 @@ REPORT = "$1[1]::kube_reports.report"
 RESULTS = ("SELECT json_agg(r ORDER BY r.key) FROM kube_reports_internal.result_difference("
            "kube_reports_internal.field_hash($1[2]), $1[2]::kube_reports.report, 7, NULL, NULL, "
            "nullif($1[3], '')::kube_reports.report, $1[1]::kube_reports.report) r")
-# Expression, what it is called with, and whether what it gives has documents: those are compared as values.
+# The expression, and a function that makes its arguments.
 FUNCTIONS = {
     "label_terms": (f"to_json(kube_reports.label_terms({REPORT}))", lambda m: [m.text(m.metadata())]),
     "matches_labels": ("kube_reports.matches_labels($1[1]::text[], $1[2])", lambda m: [m.terms(), m.selector()]),
@@ -400,7 +400,7 @@ FUNCTIONS = {
 
 
 def value(answer):
-    """An answer to compare: documents by their values.  NUL in a document is U+FFFD where jsonb has read it."""
+    """Returns an answer for a comparison: documents by their values.  In jsonb, a NUL has become U+FFFD."""
     def plain(node):
         if isinstance(node, str):
             if node[:1] in "{[\"" or node in ("null", "true", "false") or node[:1] in "-0123456789":
@@ -419,7 +419,7 @@ def value(answer):
 
 
 def test_a_summary_reads_its_document_once(servers):
-    """The time that it takes grows with the document, not with the square of its results."""
+    """The time of a summary grows with the document, not with the square of its results."""
     for server in servers:
         assert server.psql("""
             SET statement_timeout = '20s';
@@ -431,7 +431,7 @@ def test_a_summary_reads_its_document_once(servers):
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_same_values(servers, name):
-    """Random, hostile and Unicode arguments; SEED and COUNT choose them"""
+    """Both variants give the same values for random, hostile and Unicode arguments; SEED and COUNT choose them"""
     expression, arguments = FUNCTIONS[name]
     maker = Maker(f"{SEED} {name}")
     calls = [[f"({expression})" if expression.startswith("SELECT") else expression, arguments(maker)]
@@ -447,7 +447,7 @@ def test_same_values(servers, name):
 
 @pytest.mark.parametrize("user", ["anybody", "reader"])
 def test_same_rights(servers, user):
-    """Roles may call the same functions"""
+    """Both variants let a role call the same functions"""
     maker = Maker("rights")
     calls = [[f"({expression})" if expression.startswith("SELECT") else expression, made(maker)]
              for expression, made in FUNCTIONS.values()]
@@ -462,7 +462,7 @@ BROKEN = [["spec", "group"], ["spec", "names"], ["spec", "names", "plural"], ["s
 
 
 def broken(crd, path, value):
-    """The same without a member, or with another value in its place."""
+    """Returns the same without a member, or with another value in its place."""
     made = copy.deepcopy(crd)
     place = made
     for step in path[:-1]:
@@ -475,7 +475,7 @@ def broken(crd, path, value):
 
 
 def test_same_definitions(servers):
-    """Both take and refuse the same CustomResourceDefinitions; of schemas proxies make what the engine makes"""
+    """Both variants accept and refuse the same CustomResourceDefinitions, and derive the same definitions from them"""
     crds = [json.loads(path.read_text(encoding="utf-8")) for path in CRDS]
     crds = [crd for crd in crds if isinstance(crd, dict) and crd.get("kind") == "CustomResourceDefinition"]
     assert crds
@@ -486,7 +486,7 @@ def test_same_definitions(servers):
                   f"jsonb_array_elements(d->'versions') v")
     documents = crds + [broken(crds[0], path, wrong) for path in BROKEN
                         for wrong in (None, 5, "A b", {"type": "nothing"}, [])]
-    # CEL rules, which are not evaluated, at each place of a schema.
+    # CEL rules, which are not evaluated, at every place of a schema.
     rule = {"x-kubernetes-validations": [{"rule": " self\n==  1 "}, {"rule": "self != 2", "message": "m"}]}
     documents.append(broken(crds[0], ["spec", "versions", 0, "schema", "openAPIV3Schema"], {
         "type": "object", **rule, "properties": {

@@ -1,4 +1,4 @@
-"""Watches, always through the other proxy than the writes (conformance 15; DESIGN section 5)."""
+"""Watches, always through another proxy than the writes (conformance 15; DESIGN section 5)."""
 
 import contextlib
 import json
@@ -18,7 +18,7 @@ from pods import crd
 
 @pytest.fixture
 def watching(stack):
-    """The proxy that watches; writes go through the fixture api."""
+    """The API of the proxy that watches; writes go through the fixture api."""
     return stack.second.api()
 
 
@@ -56,7 +56,7 @@ def test_watchers_of_labels(api, watching, ns):
         return watching.watch(path, resourceVersion=start, labelSelector=f"group in ({','.join(groups)})")
 
     with watch_of("a") as of_a, watch_of("b") as of_b, watch_of("a", "b") as of_both:
-        # In turn, so that a watcher that gets an event of another watcher gets it before its own.
+        # The names take turns, so that a watcher that gets an event of the other gets it before its own.
         for name, one in (("a", of_a), ("b", of_b)) * 2:
             created = api.create(POLR, report(name, labels={"group": name}), ns)
             changed = [api.patch(f"{path}/{name}", {"summary": {"pass": number}}).json for number in (7, 8)]
@@ -97,9 +97,9 @@ def test_cluster_scope(api, watching, ns):
 
 def test_resume_from_every_version(api, watching, ns):
     """
-    W-11: no gap and no duplicate, wherever one begins; e2e watch.go, should be able to start watching from a specific
-    resource version, to
-    restart watching from the last resource version observed by the previous watch"""
+    W-11: no gap and no duplicate, wherever a watch begins; e2e watch.go, should be able to start watching from a
+    specific resource version, to restart watching from the last resource version observed by the previous watch
+    """
     path = path_of(POLR, ns)
     start = version_of(api, ns)
     history = [("ADDED", api.create(POLR, report("r1"), ns))]
@@ -155,7 +155,7 @@ def test_watch_list(api, watching, ns):
 
 
 def test_watch_list_of_many(api, watching, ns):
-    """WL-08: more than fits one piece; nothing twice, nothing lost while others write"""
+    """WL-08: initial events of several pieces: none comes twice or is lost while another client writes"""
     for number in range(60):
         api.create(POLR, report(f"r{number:03}", results=[{"policy": "p", "message": "m" * 20000}]), ns)
     done = threading.Event()
@@ -240,7 +240,7 @@ def test_label_transitions(api, watching, ns):
         api.create(POLR, report("end", labels={"team": "a"}), ns)
         watch.expect(("ADDED", "r1"), ("MODIFIED", "r1"))
         kind, previous = watch.event()
-        # The content before the change, with the version of the change.
+        # The event has the content before the change, with the version of the change.
         assert kind == "DELETED" and previous["summary"]["pass"] == 8 and previous["metadata"][
             "labels"] == {"team": "a"}
         assert previous["metadata"]["resourceVersion"] == gone["metadata"]["resourceVersion"]
@@ -297,7 +297,7 @@ def test_watch_of_one(api, watching, ns):
 
 
 def test_timeout_ends_cleanly(api, watching, ns):
-    """W-03, W-40: TestWatchHTTPTimeout: a bookmark before the end, when they are asked for"""
+    """W-03, W-40: TestWatchHTTPTimeout: a bookmark comes before the end if the watch asks for bookmarks"""
     version = version_of(api, ns)
     with watching.watch(path_of(POLR, ns), resourceVersion=version, timeoutSeconds=3,
                         allowWatchBookmarks="true") as watch:
@@ -308,7 +308,7 @@ def test_timeout_ends_cleanly(api, watching, ns):
         bookmark = events[-1][1]
         assert bookmark["kind"] == "PolicyReport" and set(bookmark["metadata"]) - {
             "creationTimestamp"} == {"resourceVersion"}
-        # It counts what happened elsewhere, too.
+        # The bookmark has the version of changes elsewhere, too.
         assert int(bookmark["metadata"]["resourceVersion"]) > int(version)
     with watching.watch(path_of(POLR, ns), resourceVersion=version, timeoutSeconds=1) as watch:
         assert watch.end(seconds=20) == [] and watch.error is None
@@ -317,13 +317,13 @@ def test_timeout_ends_cleanly(api, watching, ns):
 @only_c  # in the variant in SQL the proxy makes bookmarks itself, at once
 def test_late_bookmark(own_stack, ns):
     """
-    W-40, W-41: a bookmark that is long in coming is not sent when an event that came meanwhile is newer; the next one
-    is
+    W-40, W-41: a late bookmark is not sent if a newer event came meanwhile; the next one is
     """
     own_stack.begin()
     api = own_stack.proxy(flags=["--workers=1"]).api()
     path = path_of(POLR, ns)
-    # From now on every bookmark takes as long as the test wants; a lock would not be waited for so long.
+    # From now on every bookmark takes as long as the test wants.  It does not wait for a lock, because the server ends
+    # such a wait earlier.
     blocker = psycopg2.connect(own_stack.database.connection("postgres"))
     blocker.cursor().execute("SELECT pg_advisory_xact_lock(4711)")
     own_stack.database.psql("""
@@ -361,7 +361,7 @@ def test_another_worker_writes(stack, ns):
         while proxy.metric("kube_reports_feeds") < 2:
             watches.append(streams.enter_context(api.watch(path, resourceVersion=version)))
             assert len(watches) < 100
-        # With the first of them each feed knows where it is, and will poll in a minute.
+        # The first write tells each feed its place in the log; each polls again after a minute.
         for n in range(8):
             api.create(POLR, report(f"r{n}"), ns)
             for watch in watches:
@@ -369,7 +369,7 @@ def test_another_worker_writes(stack, ns):
 
 
 def test_first_byte(stack, ns):
-    """W-01: headers at once; the first byte belongs to the first frame's line"""
+    """W-01: the headers come at once; no line comes before the first event"""
     context = ssl.create_default_context(cafile=f"{stack.pki}/ca.crt")
     context.load_cert_chain(f"{stack.pki}/admin.crt", f"{stack.pki}/admin.key")
     query = urllib.parse.urlencode({"watch": "true", "resourceVersion": version_of(stack.first.api(), ns)})
@@ -389,14 +389,14 @@ def test_version_too_old(api, watching, ns):
     """W-50: 200 and one ERROR event, as kube-apiserver answers: after an HTTP 410 some clients never list again"""
     status = expired(watching, path_of(POLR, ns), "1")
     assert status["message"].startswith("too old resource version: 1 (")
-    # All bytes of the event: one line, and nothing behind it.
+    # The body is the line of the event, and nothing else.
     answer = watching.get(path_of(POLR, ns), watch="true", resourceVersion="1")
     assert answer.code == 200 and answer.headers["content-type"] == "application/json"
     assert answer.body.endswith(b'"reason":"Expired","code":410}}\n') and answer.body.count(b"\n") == 1
 
 
 def test_the_log_stays_bounded(own_stack):
-    """W-50: however fast the log grows, a proxy lets go what is too much of it, step by step until it is gone"""
+    """W-50: however fast the log grows, a proxy removes what is too old, in as many steps as it needs"""
     own_stack.begin()
     database = own_stack.database
     upkeep = database.psql("SELECT pg_get_functiondef('kube_reports.maintain()'::regprocedure)")
@@ -408,7 +408,7 @@ def test_the_log_stays_bounded(own_stack):
             FROM kube_reports_internal.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type,
                 generate_series(1, 250) n
             WHERE t.plural = 'policyreports'""")
-    # The log keeps what results are still to be made from, and then a step has nothing to do.
+    # The log keeps entries from which results are still to be derived, so derive them first.
     database.derive()
     assert database.psql("SELECT count(*) FROM kube_reports_internal.change") == "250"
     database.psql("SELECT kube_reports.set_setting('log_retention', '0')")
@@ -418,7 +418,7 @@ def test_the_log_stays_bounded(own_stack):
 
 
 def test_version_of_the_future(api, watching, ns):
-    """W-10: stays open; WL-05: refused with sendInitialEvents"""
+    """W-10: a watch from a version of the future stays open; WL-05: with sendInitialEvents it is refused"""
     future = str(int(version_of(api, ns)) + 10 ** 12)
     with watching.watch(path_of(POLR, ns), resourceVersion=future, timeoutSeconds=2) as watch:
         assert watch.code == 200
@@ -431,7 +431,7 @@ def test_version_of_the_future(api, watching, ns):
 
 
 def test_owner_changes_by_sql(stack, watching, ns):
-    """Owner DML, one statement and several rows, is seen like any write"""
+    """Changes by SQL of the owner, of one row or several, are seen like any write"""
     with watching.watch(path_of(POLR, ns), resourceVersion=version_of(watching, ns)) as watch:
         document = json.dumps(report("r1", ns, labels={"a": "1"}))
         stack.database.psql(f"SELECT kube_reports.create_report('{stack.cluster}', $doc${document}$doc$)")
@@ -502,7 +502,8 @@ def test_list_plus_events_is_the_list(stack, ns):
 
 def test_a_reader_that_does_not_read(stack, api, ns):
     """
-    W-31: it costs a bounded queue and then its stream, in which nothing is left out; writers and other watchers go on
+    W-31: a client that does not read has a bounded queue; then its stream ends, without a gap before that; writers and
+    other watchers go on
     """
     context = ssl.create_default_context(cafile=f"{stack.pki}/ca.crt")
     context.load_cert_chain(f"{stack.pki}/admin.crt", f"{stack.pki}/admin.key")
@@ -525,7 +526,7 @@ def test_a_reader_that_does_not_read(stack, api, ns):
                 for _ in range(120):
                     assert lively.event()[0] == "MODIFIED"
             assert stack.second.memory("RssAnon") - before < 64 * 1024 * 1024
-            # What it was sent in time is still to be had, and then the end.
+            # The client can still read the events that were sent in time, and then the end.
             tls.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024 * 1024)
             for piece in iter(lambda: tls.recv(65536), b""):
                 taken += piece
@@ -535,7 +536,7 @@ def test_a_reader_that_does_not_read(stack, api, ns):
 
 
 def chunks(answer):
-    """The body of an answer in chunks, which is whole."""
+    """Returns the body of a complete answer in chunks."""
     rest, body, size = answer.partition(b"\r\n\r\n")[2], b"", None
     while size != 0:
         line, _, rest = rest.partition(b"\r\n")
@@ -561,8 +562,8 @@ def test_many_watchers_of_one_namespace(stack, api, ns):
 
 def test_more_representations_than_a_feed_carries(stack, types, ns):
     """
-    W-02: events carry 16 representations for all; whose is not among them reads alone, and takes nothing from others
-    when it goes
+    W-02: a feed carries 16 representations of events for all watches; a watch with another representation reads for
+    itself, and takes nothing from others when it ends
     """
     definition = crd(types.group, "manyversions")
     version = definition["spec"]["versions"][0]

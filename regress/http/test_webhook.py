@@ -1,4 +1,4 @@
-"""Webhooks for new failures: at least once, in order, whatever targets and proxies do (issue 5, Getting it out)."""
+"""Webhooks for new failures: events come at least once and in order, whatever targets and proxies do (issue 5)."""
 
 import base64
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +24,7 @@ KEY = b"\x00\x01 a key of any bytes \xff"
 
 class Receiver:
     """
-    A target.  answer(number) says what becomes of the request of that number: a code, or a function of the handler.
+    A target.  answer(number) decides the answer to the request of that number: a code, or a function of the handler.
     """
 
     def __init__(self, pki):
@@ -80,7 +80,7 @@ class Receiver:
         self.server.server_close()
 
     def events(self, acknowledged=True):
-        """The events that came, in order; only those of requests that were answered well."""
+        """Returns the events that came, in order; by default only those of requests that were answered with 200."""
         with self.lock:
             return [event for _, body, code, _ in self.requests if code == 200 or not acknowledged
                     for event in json.loads(body)["events"]]
@@ -119,7 +119,7 @@ class Hooks:
         return self.receivers[-1]
 
     def add(self, receiver, filters=None, ca_file="ca.crt", **more):
-        """A target of the test's own; returns its name."""
+        """Adds a target of the test; returns its name."""
         self.made += 1
         name = f"target-{self.made}"
         arguments = {"name": name, "cluster": self.stack.cluster,
@@ -138,7 +138,7 @@ class Hooks:
                                              f"'{name}'"))
 
     def wait_for_all(self, targets):
-        """The place of a target moves over what it does not want, too."""
+        """Waits until the targets have passed every event: their places also move over events that they do not want."""
         newest = json.loads(self.api.get("/v1/export/events").body.splitlines()[-1])["id"]
         until(lambda: all(self.state(target)["acknowledged"] >= newest for target in targets), 30,
               "every target to be done")
@@ -148,7 +148,7 @@ class Hooks:
         self.api.put_report(POLR if namespace else CPOLR, name, namespace, list(results))
 
     def failures(self, prefix, count, namespace="many"):
-        """As many reports with one failure each; the policies, in order."""
+        """Makes as many reports with one failure each; returns the policies, in order."""
         policies = [f"{prefix}-{number:03}" for number in range(count)]
         for policy in policies:
             self.put(namespace, policy, result(policy, "fail"))
@@ -163,7 +163,7 @@ def module_hooks(module_stack):
 
 @pytest.fixture
 def hooks(module_hooks):
-    """Without the targets of other tests."""
+    """The stack, without targets of other tests."""
     yield module_hooks
     module_hooks.database.psql("DELETE FROM kube_reports_internal.webhook")
     for receiver in module_hooks.receivers:
@@ -172,14 +172,14 @@ def hooks(module_hooks):
 
 
 def same_order(events):
-    """Whether the events come in the order of history."""
+    """Returns whether the events are in the order of history."""
     places = [(int(event["id"].split("-")[0]),
                int.from_bytes(bytes.fromhex(event["id"].split("-")[1]), "big", signed=True)) for event in events]
     return places == sorted(places)
 
 
 def test_what_is_sent(hooks):
-    """New failures alone, as they are exported, with what they say now; signed, with a token, an id and a time"""
+    """Only new failures are sent, as they are exported, with message and properties; signed, with token, id and time"""
     receiver = hooks.receiver()
     hooks.put("one", "before", result("before", "fail"))
     name = hooks.add(receiver, token_file="token", hmac_file="hmac")
@@ -219,7 +219,7 @@ def test_what_is_sent(hooks):
 
 
 def test_filters(hooks):
-    """By status, severity, source, policy, namespace; one target does not mind the other"""
+    """Targets filter by status, severity, source, policy and namespace; no target affects another one"""
     wanted = {"all": ({}, {"a", "b", "c", "d"}), "status": ({"status": ["warn", "error"]}, {"b", "c"}),
               "severity": ({"severity": "critical"}, {"a"}),
               "source": ({"source": "trivy"}, {"d"}), "policy": ({"policy": ["a", "c"]}, {"a", "c"}),
@@ -237,7 +237,7 @@ def test_filters(hooks):
 
 
 def test_what_is_new_for_a_filter_of_statuses(hooks):
-    """Without one, what did warn, fail or was in error is not new; with one, what had another status than those is"""
+    """Without a status filter, a change among warn, fail and error is not new; with one, a change from others is"""
     told = {"any": ({}, [("pass", "warn"), ("pass", "fail"), ("skip", "error")]),
             "fail": ({"status": "fail"}, [("warn", "fail"), ("error", "fail"), ("pass", "fail")]),
             "worse": ({"status": ["fail", "error"]}, [("warn", "fail"), ("pass", "fail"), ("skip", "error")]),
@@ -254,8 +254,8 @@ def test_what_is_new_for_a_filter_of_statuses(hooks):
 
 def test_a_target_that_fails(hooks):
     """
-    500, a redirect, a cut connection, no answer in time: sent again until it is acknowledged, in order; nothing follows
-    a redirect
+    500, a redirect, a cut connection, no answer in time: the batch is sent again until it is acknowledged, and the
+    order stays; no redirect is followed
     """
     receiver = hooks.receiver()
     hold = threading.Event()
@@ -277,7 +277,7 @@ def test_a_target_that_fails(hooks):
 
 
 def test_batches_and_back_off(hooks):
-    """Bounded batches; attempts come ever more seldom; the state and the metrics tell, until it is well again"""
+    """Batches are bounded; attempts become rarer; state and metrics show the failures until the target works again"""
     receiver = hooks.receiver()
     receiver.answer = lambda number: 503
     times = []
@@ -308,7 +308,7 @@ def test_batches_and_back_off(hooks):
 
 
 def test_large_events(hooks):
-    """A batch ends early where what results say is large; nothing is left out"""
+    """A batch ends early if the texts of its results are large; no event is left out"""
     receiver = hooks.receiver()
     hooks.add(receiver)
     large = [result(f"large-{number:02}", "fail", properties={f"k{n}": os.urandom(60).hex() for n in range(800)})
@@ -333,7 +333,7 @@ def test_a_slow_target_holds_up_nobody(hooks):
 
 
 def test_tls_and_files(hooks):
-    """Without the CA, a token or a key nothing is sent, and the state says why"""
+    """Without the CA, a token or a key, nothing is sent, and the state says why"""
     receiver = hooks.receiver()
     told = {hooks.add(receiver, ca_file=None): "certificate",
             hooks.add(receiver, ca_file="missing"): "missing: No such file",
@@ -352,8 +352,8 @@ def test_tls_and_files(hooks):
 
 def test_a_replica_without_the_files(hooks):
     """
-    A proxy without --webhook-directory, and one whose directory lacks a file, leave the target to others: nothing is
-    late for them
+    A proxy without --webhook-directory, and one whose directory lacks a file, leave the target to other proxies, and do
+    not delay them
     """
     receiver = hooks.receiver()
     empty = f"{hooks.stack.pki}/no-hooks"
@@ -362,7 +362,7 @@ def test_a_replica_without_the_files(hooks):
                hooks.stack.proxy(flags=("--workers=1", "--v=1", f"--webhook-directory={empty}"))]
     hooks.proxy.stop()
     try:
-        # Those alone: each takes its turn, and again.
+        # Only these two proxies run: each takes several turns.
         name = hooks.add(receiver, token_file="token")
         lacking[0].api().put_report(POLR, "lacking", "many", [result("lacking", "fail")])
         for proxy, words in zip(lacking, ("files need --webhook-directory", "ca.crt: No such file")):
@@ -392,12 +392,12 @@ def test_a_url_without_a_path(hooks):
 
 @pytest.mark.parametrize("code", (200, 500))
 def test_an_answer_without_end(hooks, code):
-    """It is left after a little; its code tells what became of the batch"""
+    """The proxy soon stops to read an endless answer; the code of the answer decides about the batch"""
     receiver = hooks.receiver()
     sent = []
 
     def endless(handler):
-        """Until the other side goes away, or has taken more than it should."""
+        """Sends until the other side goes away, or has taken more than it should."""
         handler.send_response(code)
         handler.end_headers()
         try:
@@ -426,7 +426,7 @@ def test_pause_resume_remove(hooks):
     assert receiver.requests == [] and hooks.state(name)["state"] == "paused" and hooks.state(name)["oldest_event"]
     assert hooks.call("resume_webhook", name) == "t"
     until(lambda: receiver.policies() == policies, 30, "what waited")
-    # Again from the second one.
+    # Send again, from the second event on.
     assert hooks.call("resume_webhook", name, receiver.events()[0]["id"]) == "t"
     until(lambda: receiver.policies() == policies + policies[1:], 30, "the repetition")
     assert hooks.call("remove_webhook", name) == "t" and hooks.call("remove_webhook",
@@ -439,14 +439,14 @@ def test_pause_resume_remove(hooks):
 @pytest.mark.parametrize("how", ("resumed", "added-anew"))
 def test_going_back_while_a_batch_is_under_way(hooks, how):
     """
-    Its acknowledgement is none of the batch that has taken its place, though the same proxy sends both: what failed
-    comes again
+    A late acknowledgement does not count for the batch that has taken its place, although the same proxy sends both:
+    the failed batch comes again
     """
     receiver = hooks.receiver()
     late, refused = threading.Event(), threading.Event()
     answers = {1: lambda handler: 200 if late.wait(60) else 500, 2: lambda handler: 500 if refused.wait(60) else 200}
     receiver.answer = lambda number: answers.get(number, 200)
-    # They are there before the target: else the first batch might have only one.
+    # The events exist before the target: else the first batch might have only one event.
     policies = hooks.failures(how, 4, namespace=how)
     wanted = {"filters": {"namespace": how}, "after": BEGINNING, "batch_size": 2, "timeout": "30 seconds"}
     name = hooks.add(receiver, **wanted)
@@ -467,7 +467,7 @@ def test_going_back_while_a_batch_is_under_way(hooks, how):
 
 
 def test_another_target_of_that_name(hooks):
-    """A target that is removed and added again while it is looked for is sent to as it is now"""
+    """A target is removed and added again while a proxy looks for work: events go to the new URL"""
     hooks.proxy.stop()
     try:
         name = hooks.add("https://127.0.0.1:1/before")
@@ -531,7 +531,7 @@ def test_what_is_no_target(hooks, arguments, sqlstate):
 
 
 def test_who_may(hooks):
-    """Targets are the owner's and administrators' business: neither readers nor the proxies' role see or change them"""
+    """The owner and administrators see and change targets; readers and the proxies' role do not"""
     hooks.add("https://127.0.0.1:1/")
     for user in ("kube_reports_reader", "kube_reports_proxy"):
         for statement in ("SELECT * FROM kube_reports_internal.webhook", "SELECT * FROM kube_reports.webhook_state",
@@ -547,7 +547,7 @@ def test_who_may(hooks):
 
 
 def test_nothing_is_skipped_by_an_open_transaction(hooks):
-    """A failure that was logged first and commits last is sent, and what has a larger version waits for it"""
+    """A failure that was logged first and commits last is sent first; one with a larger version waits for it"""
     # Values that results share are stored once.
     # A second writer of the same new value would wait for the open transaction.
     hooks.put(None, "later", result("first-logged", "pass"), result("last-logged", "pass"))
@@ -569,7 +569,7 @@ def test_nothing_is_skipped_by_an_open_transaction(hooks):
 
 
 def test_two_proxies(hooks):
-    """One batch at a time, each event once, in order"""
+    """One batch is sent at a time; each event comes once, in order"""
     second = hooks.start()
     try:
         receiver = hooks.receiver()
@@ -588,7 +588,7 @@ def test_two_proxies(hooks):
 
 
 def test_restart_loses_and_repeats_nothing(hooks):
-    """A proxy that is told to end finishes what is under way"""
+    """A proxy that is told to end finishes the batch that it is sending"""
     receiver = hooks.receiver()
     hold = threading.Event()
     receiver.answer = lambda number: 200 if number > 0 else (lambda handler: 200 if hold.wait(30) else 500)
@@ -602,7 +602,7 @@ def test_restart_loses_and_repeats_nothing(hooks):
 
 
 def test_a_proxy_that_is_killed(hooks):
-    """Another one takes over when its time is up; the batch that was under way comes again, nothing is lost"""
+    """Another proxy takes over when the time of the killed one is up; its last batch comes again, nothing is lost"""
     doomed = hooks.proxy
     receiver = hooks.receiver()
     hold = threading.Event()
@@ -621,7 +621,7 @@ def test_a_proxy_that_is_killed(hooks):
 
 
 def test_the_database_goes_away(hooks):
-    """An acknowledgement that cannot be noted costs a repetition of that batch at most"""
+    """If an acknowledgement cannot be stored, at most that batch comes again"""
     receiver = hooks.receiver()
     stopped = threading.Event()
 

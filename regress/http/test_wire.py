@@ -1,4 +1,4 @@
-"""Words and edges on the wire: what clients see when numbers, names and documents are not what anybody expects."""
+"""Messages and limits: what clients see when numbers, names and documents are unusual."""
 
 import json
 
@@ -26,7 +26,7 @@ def test_limits_at_the_ends(api, ns, limit):
     ("=", ["a", "b"]), ("==", ["a", "b"]), ("!=", ["a", "b"]), ("=,=", ["a", "b"]), ("=,metadata.name=a", ["a"]),
     ("metadata.name!=a,!=", ["b"]), ("metadata.name=", [])])
 def test_nothing_compared_with_nothing(api, ns, selector, names):
-    """SEL-10: selects everything"""
+    """SEL-10: a comparison without name and value selects everything"""
     for name in ("a", "b"):
         api.create(POLR, report(name), ns)
     assert api.names(POLR, ns, fieldSelector=selector) == names
@@ -47,7 +47,7 @@ def test_nothing_compared_with_something(api, ns, selector):
     ("a%5Cb", r'"a\\b"', "a\\b"), ("a%7Fb", r'"a\x7fb"', "a\x7fb"), ("a%C2%85b", r'"a\u0085b"', "a\x85b"),
     ("%C3%A9", '"\u00e9"', "\u00e9")])
 def test_names_are_quoted_as_by_go(api, ns, escaped, quoted, name):
-    """ERR-10: in a 404, whatever the verb; a byte that is no UTF-8 is itself in quotes and U+FFFD elsewhere"""
+    """ERR-10: in a 404, whatever the verb; a byte that is not UTF-8 is escaped in quotes, and is U+FFFD elsewhere"""
     path = f"{path_of(POLR, ns)}/{escaped}"
     for answer in (api.get(path), api.get(path + "/other"), api.delete(path), api.patch(path, {}),
                    api.patch(path, [], kind=JSON_PATCH)):
@@ -101,7 +101,7 @@ def test_nothing_is_cut_at_nul(api, ns):
 
 @pytest.mark.parametrize("written", ["1.0", "1e0", "1.5", "-0.0", "99999999999999999999"])
 def test_a_number_that_is_no_integer_is_named(api, ns, written):
-    """DEL-01: in the words that the client wrote"""
+    """DEL-01: the message has the number as the client wrote it"""
     api.create(POLR, report("a"), ns)
     status = failure(api.delete(path_of(POLR, ns, "a"), '{"gracePeriodSeconds": %s}' % written), 400, "BadRequest")
     assert status["message"] == (f"json: cannot unmarshal number {written} into Go struct field "
@@ -122,7 +122,7 @@ TWICE = ['json patch duplicate field "[0].value.a"']
     ([LABELS, '{"op": "test", "path": "/metadata/labels", "value": {"a": "c"}}'], []),
     ([LABELS, '{"op": "remove", "path": "/metadata/labels"}'], [])])
 def test_keys_twice_in_a_json_patch(api, ns, operations, fields):
-    """FV-01, JP-01: a value that no operation has looked into is the document's own: its field is told as well"""
+    """FV-01, JP-01: duplicates in a value that no other operation reads also count as duplicates of the document"""
     api.create(POLR, report("a"), ns)
     wanted = sorted([*TWICE, *(f'duplicate field "{field}"' for field in fields)])
     patch = f"[{', '.join(operations)}]"
@@ -136,7 +136,7 @@ def test_keys_twice_in_a_json_patch(api, ns, operations, fields):
 
 
 def test_keys_twice_in_a_merge_patch(api, ns):
-    """FV-01, MP-01: what a merge patch brings is read whole"""
+    """FV-01, MP-01: duplicates are found everywhere in a merge patch"""
     api.create(POLR, report("a"), ns)
     answer = api.patch(path_of(POLR, ns, "a"), '{"metadata": {"labels": {"a": "b", "a": "c"}}}', kind=MERGE)
     assert answer.warnings == ['299 - "duplicate field \\"metadata.labels.a\\""']
@@ -145,7 +145,7 @@ def test_keys_twice_in_a_merge_patch(api, ns):
 @pytest.mark.parametrize("kind, patch", [
     (JSON_PATCH, [{"op": "remove", "path": "/kind"}]), (MERGE, {"kind": None}), (MERGE, {"kind": ""})])
 def test_a_patched_object_without_a_kind_is_quoted_whole(api, ns, kind, patch):
-    """MP-02: with its managed fields"""
+    """MP-02: the error quotes the object with its managed fields"""
     api.create(POLR, report("a", labels={"a": "b"}, results=[result("p")]), ns)
     status = failure(api.patch(path_of(POLR, ns, "a"), patch, kind=kind), 422, "Invalid")
     [cause] = status["details"]["causes"]
@@ -163,7 +163,7 @@ def indented(answer):
     ("kubectl/v1.36", "?pretty=true", None, True), ("kubectl/v1.36", "?pretty=1", None, True),
     ("kubectl/v1.36", "", "application/json;pretty=1", True), ("curl/8.1", "", "application/yaml", False)])
 def test_pretty_is_for_every_answer(api, stack, ns, agent, query, accept, pretty):
-    """REQ-10: writes, errors of the extension and of the proxy, the Status of a deletion, discovery"""
+    """REQ-10: also writes, errors of the extension and of the proxy, the Status of a deletion, discovery"""
     headers = {"User-Agent": agent, "Accept": accept}
     path = path_of(POLR, ns)
 
@@ -226,7 +226,7 @@ def test_large_integers(api, ns, written, code):
 
 
 def test_depth(api, ns):
-    """REQ-08: 1,000 levels"""
+    """REQ-08: a document may have 1,000 levels"""
     document = json.dumps(report("a"))[:-1] + ', "x": %s}'
     answer = api.post(path_of(POLR, ns), document % ("[" * 998 + "]" * 998), dryRun="All")
     assert answer.code == 201
@@ -238,7 +238,7 @@ def test_depth(api, ns):
     ("%zz", "invalid escape"), ("a%00b", "NUL"), ("%2E", "may not be '.'"), ("%2E%2E", "may not be '..'"),
     ("a%2Fb", "may not contain '/'"), ("a%25b", "may not contain '%'")])
 def test_odd_urls(api, ns, name, words):
-    """REQ-07: refused, whatever is asked for"""
+    """REQ-07: such a URL is refused with every method"""
     for method in ("GET", "DELETE", "PUT", "PATCH"):
         body = None if method in ("GET", "DELETE") else report("a")
         headers = {"Content-Type": MERGE} if method == "PATCH" else None
@@ -250,7 +250,7 @@ def test_odd_urls(api, ns, name, words):
 
 @pytest.mark.parametrize("form, member", [("PartialObjectMetadataList", "items"), ("Table", "rows"), (None, "items")])
 def test_empty_lists(api, ns, form, member):
-    """PART-02, TAB-02: without items they have an array"""
+    """PART-02, TAB-02: without items, the list has an empty array"""
     accept = "application/json" + (f";as={form};g=meta.k8s.io;v=v1" if form else "")
     assert api.get(path_of(POLR, ns), accept=accept).json[member] == []
 
@@ -273,7 +273,7 @@ def test_a_dry_run_has_no_version(api, ns):
 
 
 def test_a_token_of_another_resource(api, ns):
-    """PAGE-03: 504 when it is ahead of this resource, whose versions are its own; else a list"""
+    """PAGE-03: a token whose version is ahead of this resource's own versions is refused with 504"""
     for name in ("a", "b"):
         api.create(POLR, report(name), ns)
     token = api.get(path_of(POLR, ns), limit=1).json["metadata"]["continue"]

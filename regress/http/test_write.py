@@ -40,7 +40,7 @@ def test_server_fields_of_the_client_are_replaced(api, ns):
 
 
 def test_unknown_fields_are_pruned(api, ns):
-    """FV-01: absent and Warn warn, Ignore does not"""
+    """FV-01: an unknown field gives a warning by default and with Warn, and none with Ignore"""
     document = report("r1", colour="red")
     document["results"][0]["size"] = 3
     document["metadata"]["shade"] = "dark"
@@ -100,8 +100,8 @@ REFUSING = {**FIRST, "controller": False, "blockOwnerDeletion": False}
     ([REFUSING, dict(reversed(REFUSING.items()))], [REFUSING]), ([REFUSING, FIRST], None)])
 def test_owners_said_twice(api, ns, given, expected):
     """
-    CRE-10, WARN-01: TestDedupOwnerReferences: what is the same in every member is kept once and warned of, on create,
-    update and patch
+    CRE-10, WARN-01: TestDedupOwnerReferences: owner references that are equal in every member are kept once, with a
+    warning, on create, update and patch
     """
     document = report("r1")
     document["metadata"]["ownerReferences"] = given
@@ -112,7 +112,7 @@ def test_owners_said_twice(api, ns, given, expected):
     patched = api.patch(path_of(POLR, ns, "r1"), {"metadata": {"ownerReferences": given, "labels": {"a": "2"}}})
     for answer, code in ((created, 201), (updated, 200), (patched, 200)):
         assert answer.code == code and answer.json["metadata"]["ownerReferences"] == (expected or given), answer
-        # Duplicates are warned of once for each uid, and owners of one uid are merged by nobody.
+        # Only equal references are merged, with a warning; different references of one uid stay.
         assert any("contains duplicate entries" in warning
                    for warning in answer.warnings) is (expected is not None), answer.warnings
 
@@ -253,7 +253,7 @@ def test_read_your_writes_through_another_proxy(stack, ns):
 
 
 def test_versions_grow(stack, ns):
-    """RV-02, RV-05: over proxies and namespaces"""
+    """RV-02, RV-05: versions grow over all proxies and namespaces"""
     apis = [stack.first.api(keep=True), stack.second.api(keep=True)]
     versions = [int(apis[n % 2].create(POLR, report(f"r{n}"), f"{ns}-{n % 3}")["metadata"]["resourceVersion"])
                 for n in range(30)]
@@ -284,7 +284,7 @@ def test_pretty(api, ns, agent, pretty, expected):
 
 
 def test_every_built_in_kind(stack, api):
-    """One object of each kind: created, read, listed, deleted (sample reports of the repository)."""
+    """An object of each kind, from the samples of the repository, is created, read, listed and deleted."""
     import pathlib
     import urllib.parse
     from client import run
@@ -310,7 +310,7 @@ def test_every_built_in_kind(stack, api):
 
 
 def test_unusual_text_survives(api, ns):
-    """Every character of JSON comes back as it went in"""
+    """Every character of JSON comes back unchanged"""
     message = 'quote " backslash \\ slash / newline \n tab \t bell \u0007 euro € clef \U0001d11e del \u007f'
     stored = api.create(POLR, report("r1", results=[result(message=message, properties={"k€y": "v\\"})]), ns)
     assert stored["results"][0]["message"] == message

@@ -11,14 +11,14 @@ from client import APPLY, JSON_PATCH, MERGE, PARTIAL, POLR, TABLE, path_of
 NAMES = [f"r{n}" for n in range(5)]
 STATUSES = ["pass", "fail", "warn", "error", "skip"]
 
-# What two servers cannot agree on.
+# Values that differ between two servers.
 CHANCE = [(re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"), b"UID"),
           (re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"), b"TIME"),
           (re.compile(rb"generated-[a-z0-9]{5}"), b"generated-NAME"),
           (re.compile(rb"\b1\d{15}\b"), b"VERSION"),
           (re.compile(rb'"<?\d+s>?"'), b'"AGE"')]
 
-# What is stored of a namespace.
+# Everything that is stored of a namespace.
 STATE = """
     SELECT 'object', o.name, o.evaluated_at::text, o.body::text, o.labels::text FROM kube_reports.object o
         WHERE o.namespace = :'namespace'
@@ -57,7 +57,7 @@ def pair():
 
 
 def certain(text):
-    """Bytes without what two servers cannot agree on."""
+    """Returns the bytes without values that differ between two servers."""
     for pattern, replacement in CHANCE:
         text = pattern.sub(replacement, text)
     return text
@@ -69,7 +69,7 @@ def said(answer):
 
 
 def both(pair, method, path, body=None, headers=None):
-    """Sends a request to both proxies; the answers."""
+    """Sends a request to both proxies, and compares the answers; returns them."""
     answers = [stack.proxies[0].api().request(method, path, body, headers or {}) for stack in pair]
     first, second = map(said, answers)
     assert first == second, f"{method} {path} {headers} {body!r:.2000}"
@@ -111,7 +111,7 @@ def report(chance, **metadata):
 
 
 def one_request(chance, ns):
-    """Method, path, body, headers of a random write."""
+    """Returns method, path, body and headers of a random write."""
     path = path_of(POLR, ns)
     name = chance.choice(NAMES)
     query = chance.choice(["", "", "", "", "?dryRun=All", "?fieldManager=me", "?fieldValidation=Strict",
@@ -148,7 +148,7 @@ def one_request(chance, ns):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_random_writes(pair, seed):
-    """Whatever clients write, both variants say and keep the same"""
+    """Both variants answer and store the same, whatever clients write"""
     chance = random.Random(seed)
     codes = {}
     for _ in range(150):
@@ -159,7 +159,7 @@ def test_random_writes(pair, seed):
 
 
 def test_collections(pair):
-    """A deletecollection deletes the same objects, in more than one dialogue, and its results go"""
+    """A deletecollection with more than one dialogue deletes the same objects and results in both variants"""
     chance = random.Random(7)
     path = path_of(POLR, "many")
     for n in range(70):
@@ -174,7 +174,7 @@ def test_collections(pair):
 
 
 def test_costly(pair):
-    """What costs much has a turn of its own and the same answers; its results follow"""
+    """A costly write, which gets a turn of its own, has the same answers in both variants"""
     path = path_of(POLR, "large")
     results = [{"policy": "p", "rule": f"r{n}", "result": "fail", "message": "m" * 1000} for n in range(300)]
     document = {"apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport", "metadata": {"name": "r"}}
@@ -186,7 +186,7 @@ def test_costly(pair):
 
 
 def test_namespace_sweep(pair):
-    """The objects of a dead namespace go, whatever their finalizers, and their results with them"""
+    """The sweep of a dead namespace deletes its objects, whatever their finalizers, and their results"""
     chance = random.Random(9)
     for n in range(12):
         both(pair, "POST", path_of(POLR, "dead"), report(chance, name=f"r{n}"))
@@ -201,7 +201,7 @@ def test_namespace_sweep(pair):
 
 
 def test_setting_of_a_moment_ago(pair):
-    """A write is decided by what holds when it is stored, not by what the proxy has read before"""
+    """A write is decided by the settings at the time when it is stored, not by those that the proxy has read before"""
     kind = POLR.split("/")
     document = {"apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport",
                 "results": [{"policy": "p", "result": "fail"}]}
@@ -213,7 +213,7 @@ def test_setting_of_a_moment_ago(pair):
 
 
 def test_round_trips(pair):
-    """A create takes one call of the database, a write of an object two, a refused create none"""
+    """A create takes one call of the database, a change of an object two, a refused create none"""
     proxy = pair[1].proxies[0]
 
     def calls():

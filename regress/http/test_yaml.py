@@ -9,7 +9,7 @@ from client import PARTIAL, POLR, failure, path_of, report, result
 
 YAML = "application/yaml"
 
-# Strings that some reader of YAML takes for something else, or that break a line or a scalar.
+# Strings that some readers of YAML take for other values, or that break a line or a scalar.
 STRANGE = ["", " ", "yes", "No", "y", "on", "off", "true", "null", "~", "1", "-1", "+1", "007", "0o7", "0x1F", "0b1",
            "1_000", "1.5", ".5",
            "1e3", "1e999", ".inf", ".NaN", "1:30", "190:20:30.15", "2001-12-14", "2001-12-14T21:59:43Z", "<<", "=",
@@ -84,7 +84,7 @@ def test_update_and_parameters(api, ns):
     ("a: &a '" + "x" * 1000000 + "'\nb: [" + "*a," * 90 + "]\n", "yaml: document contains excessive aliasing"),
 ])
 def test_what_cannot_be_read(api, ns, text, words):
-    """REQ-05, REQ-08: upstream's words, with the first bytes of what was sent"""
+    """REQ-05, REQ-08: the message has upstream's words, and the first bytes of the body"""
     status = failure(post_yaml(api, ns, text), 400, "BadRequest")
     message = f"the object provided is unrecognized (must be of type PolicyReport): {words} ("
     assert status["message"].startswith(message)
@@ -93,7 +93,7 @@ def test_what_cannot_be_read(api, ns, text, words):
 
 
 def test_long_complaints(api, ns):
-    """REQ-08: what a client sent comes back in part"""
+    """REQ-08: the message quotes only a part of the body"""
     for text in ("a: *" + "x" * 1000000, "{{" + "x" * 1000000 + "}: 1}: 1", "a: !!int " + "x" * 1000000,
                  "'" + "x" * 500000 + "': 1\n" * 2):
         assert len(failure(post_yaml(api, ns, text), 400, "BadRequest")["message"]) < 10000
@@ -101,7 +101,8 @@ def test_long_complaints(api, ns):
 
 def test_order_of_errors(api, ns):
     """
-    CRE-01: a body that cannot be read is complained about after the Accept header, the content type and the options
+    CRE-01: mistakes in the Accept header, the content type and the options are reported before a body that cannot be
+    read
     """
     path = path_of(POLR, ns)
     failure(api.request("POST", path, "a: [", headers={"Content-Type": YAML, "Accept": "image/png"}),
@@ -126,7 +127,7 @@ def test_duplicates(api, ns):
     assert answer.warnings == quoted
     answer = post_yaml(api, ns, text.replace("r1", "r2"), fieldValidation="Ignore")
     assert answer.code == 201 and answer.warnings == [], answer
-    # An update has one line more in front of them, the version.
+    # The update has one line more before these, the version.
     text = text.replace("metadata:\n",
                         f"metadata:\n  resourceVersion: '{answer.json['metadata']['resourceVersion']}'\n").replace("r1",
         "r2")
@@ -144,14 +145,14 @@ def test_duplicates(api, ns):
 
 
 def test_body_limit(api, ns):
-    """REQ-01: TestLimits: the limit is one of bytes sent"""
+    """REQ-01: TestLimits: the limit counts the bytes that were sent"""
     failure(post_yaml(api, ns, body_of(ns, more="#" * 3145728)), 413, "RequestEntityTooLarge")
     assert post_yaml(api, ns, body_of(ns, more="#" * 3000000)).code == 201
 
 
 @pytest.fixture
 def strange(api, ns):
-    """A report whose strings are the strange ones, as values and as keys."""
+    """A report with all the strange strings, as values and as keys."""
     properties = {f"k{number}": text for number, text in enumerate(STRANGE)} | {text: "v" for text in STRANGE}
     return api.create(POLR, report("r1",
                                    results=[result(message=text) for text in STRANGE]
@@ -180,7 +181,7 @@ def test_answers(api, strange, ns):
 
 
 def test_own_answer_can_be_sent_back(api, strange, ns):
-    """NEG-03: what the server wrote is read by it as the same object"""
+    """NEG-03: the server reads its own YAML as the same object"""
     text = api.get(path_of(POLR, ns, "r1"), accept=YAML).body
     answer = api.request("PUT", path_of(POLR, ns, "r1"), text, headers={"Content-Type": YAML}, fieldValidation="Strict")
     assert answer.code == 200 and answer.json == strange and answer.warnings == []
@@ -204,7 +205,7 @@ def test_not_chosen(api, ns, accept):
 
 
 def test_transforms(api, strange, ns):
-    """NEG-02: as= goes with YAML as with JSON"""
+    """NEG-02: as= works with YAML as with JSON"""
     table = yaml.safe_load(api.get(path_of(POLR, ns), accept="application/yaml;as=Table;v=v1;g=meta.k8s.io").body)
     assert table["kind"] == "Table" and len(table["rows"]) == 1 and len(table["rows"][0]["cells"]) == len(
         table["columnDefinitions"])
@@ -213,7 +214,7 @@ def test_transforms(api, strange, ns):
 
 
 def test_errors(api, ns):
-    """ERR-03: a Status is negotiated, without as="""
+    """ERR-03: a Status has the negotiated media type; as= does not apply to it"""
     answer = api.get(path_of(POLR, ns, "missing"), accept=YAML)
     status = yaml.safe_load(answer.body)
     assert answer.headers["Content-Type"] == YAML and (answer.code, status["code"],
@@ -226,7 +227,7 @@ def test_errors(api, ns):
 
 
 def test_texts(api, ns):
-    """NEG-05, REQ-02: what is offered"""
+    """NEG-05, REQ-02: errors name the media types that are offered"""
     status = failure(api.get(path_of(POLR, ns), accept="image/png"), 406, "NotAcceptable")
     assert status["message"] == "only the following media types are accepted: application/json, application/yaml"
     answer = api.request("POST", path_of(POLR, ns), "x", headers={"Content-Type": "text/plain"})
@@ -255,7 +256,7 @@ def test_discovery(api, path, more):
 
 
 def test_large_list(api, stack, ns):
-    """NEG-03, LIST-01: a list of several pieces is turned into YAML as it comes"""
+    """NEG-03, LIST-01: a list of several pieces becomes YAML piece by piece"""
     bulk = "x" * 20000
     for number in range(120):
         api.create(POLR, report(f"r{number:03}", results=[result(message=f"{bulk}: {number}\n- b")]), ns)
@@ -279,9 +280,10 @@ def test_json_stays_json(api, ns):
 
 def test_many_anchors(api, ns):
     """
-    REQ-05, TR-07: anchors whose names share a chain, and one name given again and again, do not hold up everybody else
+    REQ-05, TR-07: anchors whose names share a chain of a hash table, and one name given again and again, do not take
+    long
     """
-    # These two share a chain of a table that a seed does not protect: FNV-1a, 13 bits.
+    # These two names share a chain in a table without a seed: FNV-1a, 13 bits.
     text = body_of(ns, more="x:\n- &wjp 1\n" + "- &a 1\n" * 150000 + "- *wjp\n" * 150000)
     answer = api.request("POST", path_of(POLR, ns), text, headers={"Content-Type": YAML}, seconds=20)
     assert answer.code == 201 and answer.warnings == ['299 - "unknown field \\"x\\""'], answer

@@ -1,4 +1,4 @@
-"""What a YAML body or answer may cost: bounded memory, a loop that goes on, an answer that says why (issue 13)."""
+"""Limits of YAML bodies and answers: memory is bounded, the loop goes on, an error says why (issue 13)."""
 
 import gzip
 import http.client
@@ -19,20 +19,20 @@ YAML = "application/yaml"
 FLOOR = 64 * MIB
 PER_BYTE = 56
 
-# How long others wait at most while one thread or two are busy, on any machine: their requests take milliseconds.
+# The longest wait of other clients while one thread or two are busy, on any machine: their requests take milliseconds.
 PATIENCE = 2.0
 
 
 @pytest.fixture(scope="module")
 def proxy(module_stack):
-    """One worker: a request while it reads a body meets the same loop.  Bodies may be large."""
+    """A proxy with one worker, so that all requests use the same loop; bodies may be large."""
     module_stack.one = module_stack.proxy(flags=["--workers=1", f"--max-request-body-bytes={30 * MIB}"])
     return module_stack.one
 
 
 @pytest.fixture
 def lives(proxy):
-    """The workers are the same afterwards, and a watch that was open goes on."""
+    """Checks that the workers stay the same, and that an open watch goes on."""
     workers, path = proxy.processes(), path_of(POLR, "lives")
     with proxy.api().watch(path) as watch:
         yield
@@ -44,8 +44,8 @@ def lives(proxy):
 
 class Meanwhile:
     """
-    GETs of another client over one connection, one after the other, while something else goes on; the longest may not
-    last.
+    Sends GETs of another client over one connection, one after the other, while the block runs; none may take longer
+    than patience.
     """
 
     def __init__(self, proxy, patience=PATIENCE):
@@ -60,7 +60,7 @@ class Meanwhile:
             begun = time.monotonic()
             try:
                 assert self.api.get("/livez").code == 200
-            except Exception as error:  # shown at the end
+            except Exception as error:  # the end of the block shows it
                 self.failed = error
                 return
             self.taken.append(time.monotonic() - begun)
@@ -80,7 +80,7 @@ class Meanwhile:
 
 
 def work_of(proxy):
-    """Nanoseconds of the processor that the loop of its one worker and all the worker's other threads have taken."""
+    """Returns the processor time of the loop of the one worker, and of the worker's other threads, in nanoseconds."""
     worker, = proxy.workers()
     taken = {}
     for thread in os.listdir(f"/proc/{worker}/task"):
@@ -90,7 +90,7 @@ def work_of(proxy):
 
 
 def together(*works):
-    """Calls functions at the same time; what they returned."""
+    """Calls functions at the same time; returns their results."""
     found = [None] * len(works)
 
     def one(number):
@@ -149,7 +149,7 @@ HOSTILE = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_bodies(proxy, lives, name):
     """
-    REQ-08: what upstream calls excessive aliasing is that here, through merge keys too; others are answered meanwhile,
+    REQ-08: what upstream calls excessive aliasing is refused, also through merge keys; others are answered meanwhile,
     and memory is bounded
     """
     text, words = HOSTILE[name][0](), HOSTILE[name][1]
@@ -163,7 +163,7 @@ def test_hostile_bodies(proxy, lives, name):
 
 
 def test_as_an_apply(proxy, lives):
-    """PAT-02: the same for YAML that is applied"""
+    """PAT-02: the same in an apply patch"""
     path = path_of(POLR, "hostile", "r1")
     with Meanwhile(proxy):
         answer = proxy.api().patch(path, merges(6000, 30000), kind=APPLY, fieldManager="m", seconds=90)
@@ -171,7 +171,7 @@ def test_as_an_apply(proxy, lives):
 
 
 def test_what_people_write(proxy, lives):
-    """REQ-02: megabytes of YAML, with aliases and merges as people use them, are a document like any other"""
+    """REQ-02: megabytes of YAML, with aliases and merges as people use them, are accepted"""
     common = "c: &c {source: kyverno, scored: true, severity: medium}\n"
     text = ("apiVersion: wgpolicyk8s.io/v1alpha2\nkind: PolicyReport\nmetadata: {name: large}\n"
             + common + "results:\n" +
@@ -197,7 +197,7 @@ def test_a_body_that_takes_long(proxy, lives):
 
 @pytest.mark.parametrize("method, more", [("GET", {}), ("HEAD", {}), ("GET", {"watch": "true", "timeoutSeconds": 1})])
 def test_bodies_of_reads(proxy, lives, method, more):
-    """REQ-01: a verb that takes no body does not read what was sent"""
+    """REQ-01: a request whose verb takes no body does not read the body"""
     proxy.reset_peak()
     before = proxy.memory("VmHWM")
     answer = post(proxy, merges(1200, 5500), "nowhere", method, **more)
@@ -208,8 +208,7 @@ def test_bodies_of_reads(proxy, lives, method, more):
 
 def test_large_answers(proxy, lives):
     """
-    NEG-03, REQ-11: the loop goes on while megabytes become YAML or are compressed, in one piece or in several: threads
-    do it
+    NEG-03, REQ-11: threads turn megabytes into YAML or compress them, in one piece or several, while the loop goes on
     """
     api = proxy.api()
     one, many = path_of(POLR, "answers", "one"), path_of(POLR, "answers")
@@ -238,7 +237,7 @@ def test_large_answers(proxy, lives):
 
 
 def test_too_many_at_once(proxy, lives):
-    """So many bodies wait for a thread; the next one is told to come again"""
+    """When too many bodies wait for a thread, others get 429 with Retry-After"""
     text = "a: [" + "1," * 250000 + "}"
     with Meanwhile(proxy):
         answers = together(*[lambda: post(proxy, text)] * 70)
@@ -250,7 +249,7 @@ def test_too_many_at_once(proxy, lives):
 
 
 def test_clients_that_leave(proxy, lives):
-    """A body whose client has gone is nobody's any more, whether it waits for a thread or is being read"""
+    """A body whose client has gone does no harm, whether it waits for a thread or is being read"""
     text = ("a: [" + "1," * 1000000 + "}").encode()
     for _ in range(12):
         connection = proxy.api().connect()
