@@ -1,4 +1,4 @@
-"""kube-apiserver's controllers of APIServices, for its stand-in: one serves CRDs, the others check availability."""
+"""kube-apiserver's controllers of APIServices: one makes those of CRDs, the others check availability."""
 
 import base64
 import copy

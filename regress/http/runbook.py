@@ -7,7 +7,7 @@ from conftest import TOP, stack_command
 
 
 def blocks_of(page):
-    """The fenced blocks of a page, in their order: (language, text)."""
+    """Returns the fenced blocks of a page, in their order: (language, text)."""
     return re.findall(r"^```(\w*)\n(.*?)^```$", (TOP / page).read_text(encoding="utf-8"), re.M | re.S)
 
 

@@ -67,7 +67,7 @@ def test_availability(front, delegation):
 
 def test_availability_without_the_database(own_stack, apiserver):
     """
-    AGG-01, AGG-03, AGG-10: while the database is away, discovery is served, the APIService stays available, and the
+    AGG-01, AGG-03, AGG-10: while the database is down, discovery is served, the APIService stays available, and the
     proxy tells clients the reason.
     """
     own_stack.begin()

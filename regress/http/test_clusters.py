@@ -72,7 +72,7 @@ def test_a_proxy_of_an_unknown_cluster_is_not_ready(stack):
 
 def test_unregister_a_cluster(own_stack):
     """
-    A cluster with a connected proxy is unregistered only with force; its proxy may then not write, and another cluster
+    A cluster with a connected proxy is unregistered only with force; its proxy then cannot write, and another cluster
     goes on
     """
     own_stack.begin()

@@ -485,7 +485,7 @@ def test_writes_without_triggers(store):
     ("ALTER SCHEMA kube_reports_internal RENAME TO other", "ALTER SCHEMA other RENAME TO kube_reports_internal", 503,
      "does not have the extension")])
 def test_renames(own_stack, there, back, code, told):
-    """Requests fail, the log has the reason once at its default verbosity, and the old name makes all well"""
+    """Requests fail and the log has the reason at its default verbosity; with the old name all requests succeed"""
     store = Store(own_stack.begin())
     store.psql(there, "postgres")
     until(lambda: store.write().code == code, 30, "the failure")

@@ -81,7 +81,7 @@ def test_api_page_is_complete(stack):
 
 
 def test_api_page_has_the_comments(stack):
-    """The last column is the comment of the object"""
+    """The last column of the page has the comments of the objects"""
     rows = dict(line.split("|", 1) for line in stack.database.psql(COMMENTS).splitlines())
     page = {found[1]: found[2] for found in re.finditer(r"^\| `(\w+)[^|]*\|(?:.*\|)? ([^|]+) \|$", API_PAGE, re.M)}
     assert len(page) > 100
@@ -89,7 +89,7 @@ def test_api_page_has_the_comments(stack):
 
 
 def test_api_page_has_the_signatures(stack):
-    """Arguments as they are declared, defaults aside"""
+    """The page has the arguments as they are declared, without defaults"""
     _, arguments, _ = documented()
     rows = stack.database.psql("SELECT p.proname, CASE p.prokind WHEN 'p' THEN pg_get_function_arguments(p.oid) ELSE"
                                " pg_get_function_identity_arguments(p.oid) END FROM pg_proc p"

@@ -21,7 +21,7 @@ NAMES = {EU: "prod-eu", STAGING: "staging", US: "prod-us"}
 
 
 def statements():
-    """The SQL of the page."""
+    """Returns the SQL statements of the page."""
     text = "\n".join(re.findall(r"```sql\n(.*?)```", PAGE, re.S))
     return [statement.strip() for statement in text.split(";\n") if statement.strip()]
 
