@@ -384,18 +384,24 @@ metrics_pending(const char *what, unsigned long waiting, double oldest_seconds)
 }
 
 void
-metrics_task_succeeded(size_t number, const char *task)
+metrics_task_tried(size_t number, const char *task, bool succeeded)
 {
 	TaskEntry  *entry = &mine->tasks[number < METRICS_CALLS ? number : 0];
 	struct timespec now;
 
 	if (number >= METRICS_CALLS)
 		return;
-	if (atomic_load_explicit(&entry->succeeded_at, memory_order_relaxed) == 0)
+	if (succeeded)
+	{
+		clock_gettime(CLOCK_REALTIME, &now);
+		atomic_store_explicit(&entry->succeeded_at, (uint64_t) now.tv_sec * 1000 + (uint64_t) now.tv_nsec / 1000000,
+							  memory_order_relaxed);
+	}
+	if (!atomic_load_explicit(&entry->used, memory_order_relaxed))
+	{
 		set_text(entry->task, WHAT_SIZE, task);
-	clock_gettime(CLOCK_REALTIME, &now);
-	atomic_store_explicit(&entry->succeeded_at, (uint64_t) now.tv_sec * 1000 + (uint64_t) now.tv_nsec / 1000000,
-						  memory_order_release);
+		atomic_store_explicit(&entry->used, true, memory_order_release);
+	}
 }
 
 void

@@ -116,10 +116,11 @@ extern void metrics_database_call(size_t number, const char *call, double waited
 
 /*
  * For the upkeep process: sets how many items of a kind of work wait, and the age of the oldest; records that a task
- * has succeeded now.  number: identifies the task, below METRICS_CALLS.
+ * has ended now.  number: identifies the task, below METRICS_CALLS.  The time of a task that has never succeeded is
+ * shown as 0.
  */
 extern void metrics_pending(const char *what, unsigned long waiting, double oldest_seconds);
-extern void metrics_task_succeeded(size_t number, const char *task);
+extern void metrics_task_tried(size_t number, const char *task, bool succeeded);
 
 /* Sets the expiry time of the certificate that this process uses, in seconds of the epoch. */
 extern void metrics_certificate_expires(int64_t at);

@@ -127,8 +127,9 @@ typedef struct PendingEntry
 
 typedef struct TaskEntry
 {
+	atomic_bool used;
 	char		task[WHAT_SIZE];
-	_Atomic uint64_t succeeded_at;	/* milliseconds of the epoch; 0: never, and task is not set */
+	_Atomic uint64_t succeeded_at;	/* milliseconds of the epoch; 0: never */
 } TaskEntry;
 
 typedef struct WorkerBlock

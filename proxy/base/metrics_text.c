@@ -320,17 +320,16 @@ write_upkeep(StrBuf *buf)
 	if (metric_upkeep < 0)
 		return;
 	metrics_write_head(buf, "kube_reports_upkeep_last_success_timestamp_seconds", "gauge",
-					   "Time of the last success of a task of upkeep.");
+					   "Time of the last success of a task of upkeep; 0 before the first.");
 	for (size_t i = 0; i < METRICS_CALLS; i++)
 	{
 		const TaskEntry *entry = &block->tasks[i];
-		uint64_t	succeeded_at = atomic_load_explicit(&entry->succeeded_at, memory_order_acquire);
 
-		if (succeeded_at == 0)
+		if (!atomic_load_explicit(&entry->used, memory_order_acquire))
 			continue;
 		strbuf_puts(buf, "kube_reports_upkeep_last_success_timestamp_seconds{");
 		metrics_write_label(buf, "task", entry->task);
-		strbuf_printf(buf, "} %.3f\n", (double) succeeded_at / 1000);
+		strbuf_printf(buf, "} %.3f\n", (double) load(&entry->succeeded_at) / 1000);
 	}
 	for (int oldest = 0; oldest < 2; oldest++)
 	{
@@ -468,7 +467,8 @@ write_gauges(StrBuf *buf)
 		metrics_write_head(buf, gauges[i].name, "gauge", gauges[i].help);
 		strbuf_printf(buf, "%s %lld\n", gauges[i].name, gauge_sum(gauges[i].gauge));
 	}
-	metrics_write_head(buf, "kube_reports_database_connections", "gauge", "Database connections, by what they do.");
+	metrics_write_head(buf, "kube_reports_database_connections", "gauge",
+					   "Database connections, without those to the standby, by what they do.");
 	strbuf_printf(buf, "kube_reports_database_connections{state=\"busy\"} %lld\n", busy);
 	strbuf_printf(buf, "kube_reports_database_connections{state=\"idle\"} %lld\n",
 				  connections > busy ? connections - busy : 0);
@@ -541,12 +541,11 @@ write_counters(StrBuf *buf)
 					   "How often the feed process died and was started again.");
 	strbuf_printf(buf, "kube_reports_feed_restarts_total %llu\n",
 				  (unsigned long long) load(&metric_blocks[metric_feed].restarts));
-	if (metric_upkeep < 0)
-		return;
+	/* Without an upkeep process it is 0: a sum with a series that does not exist is empty. */
 	metrics_write_head(buf, "kube_reports_upkeep_restarts_total", "counter",
 					   "How often the upkeep process died and was started again.");
 	strbuf_printf(buf, "kube_reports_upkeep_restarts_total %llu\n",
-				  (unsigned long long) load(&metric_blocks[metric_upkeep].restarts));
+				  metric_upkeep < 0 ? 0 : (unsigned long long) load(&metric_blocks[metric_upkeep].restarts));
 }
 
 static void
@@ -611,7 +610,7 @@ metrics_write(StrBuf *buf)
 	for (int w = 0; w < metric_block_count; w++)
 		add_histogram(&lag, &metric_blocks[w].lag);
 	metrics_write_head(buf, "kube_reports_feed_lag_seconds", "histogram",
-					   "Time from the commit of a change to its reading by the feed process.");
+					   "Time from the commit of a change until a worker has it for its watchers.");
 	write_histogram(buf, "kube_reports_feed_lag_seconds", &lag, NULL, metric_lag_bounds, LAG_BUCKETS);
 	metrics_write_head(buf, "kube_reports_build_info", "gauge", "The version of the proxy; always 1.");
 	strbuf_printf(buf, "kube_reports_build_info{version=\"%s\"} 1\n", KUBE_REPORTS_VERSION);

@@ -237,7 +237,7 @@ connection_greeted(void *state, PgOutcome outcome, PgResult *result, const PgErr
 	connection->back_off = 0;
 	connection->pool->ready++;
 	connection->pool->away_since = 0;
-	metrics_gauge_add(GAUGE_DB_CONNECTIONS, 1);
+	connection_count(connection, GAUGE_DB_CONNECTIONS, 1);
 	pool_dispatch(connection->pool);
 }
 

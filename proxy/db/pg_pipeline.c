@@ -39,6 +39,13 @@ static char trouble[512] = "not connected yet";
 
 static void connection_writable(void *state);
 
+void
+connection_count(const Connection *connection, MetricGauge gauge, long delta)
+{
+	if (!connection->pool->standby)
+		metrics_gauge_add(gauge, delta);
+}
+
 /* ---------- the end of a connection ---------- */
 
 static void
@@ -48,12 +55,12 @@ connection_close(Connection *connection)
 
 	if (connection->state == CONNECTION_READY)
 	{
-		metrics_gauge_add(GAUGE_DB_CONNECTIONS, -1);
+		connection_count(connection, GAUGE_DB_CONNECTIONS, -1);
 		if (--pool->ready == 0)
 			pool->away_since = loop_now();
 	}
 	if (connection->call_count > 0)
-		metrics_gauge_add(GAUGE_DB_BUSY, -1);
+		connection_count(connection, GAUGE_DB_BUSY, -1);
 	metrics_gauge_add(pool->use, -1);
 	if (connection->interrupt != NULL)
 		pg_interrupt_forget(connection->interrupt);
@@ -176,7 +183,7 @@ connection_doom(Connection *connection, const char *why)
 	if (connection->state == CONNECTION_READY)
 	{
 		/* The connection must not take another call before the sweep. */
-		metrics_gauge_add(GAUGE_DB_CONNECTIONS, -1);
+		connection_count(connection, GAUGE_DB_CONNECTIONS, -1);
 		if (--connection->pool->ready == 0)
 			connection->pool->away_since = loop_now();
 		connection->state = CONNECTION_GREETING;
@@ -218,7 +225,7 @@ connection_push_step(Connection *connection, PgCall *call, PgStatement statement
 	step->statement = statement;
 	connection->step_count++;
 	if (call != NULL && connection->call_count++ == 0)
-		metrics_gauge_add(GAUGE_DB_BUSY, 1);
+		connection_count(connection, GAUGE_DB_BUSY, 1);
 }
 
 void
@@ -315,7 +322,7 @@ connection_step_done(Connection *connection)
 	}
 
 	if (--connection->call_count == 0)
-		metrics_gauge_add(GAUGE_DB_BUSY, -1);
+		connection_count(connection, GAUGE_DB_BUSY, -1);
 	if (step.call == connection->victim)
 		connection->victim = NULL;
 	if (status == PGRES_TUPLES_OK)

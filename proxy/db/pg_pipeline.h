@@ -15,6 +15,12 @@
 
 extern void connection_send(Connection *connection, PgCall *call);
 
+/*
+ * Adds to GAUGE_DB_CONNECTIONS or GAUGE_DB_BUSY, unless the connection is one to the standby: both are of the database
+ * itself.  The number of connections to the standby is GAUGE_DB_STANDBY.
+ */
+extern void connection_count(const Connection *connection, MetricGauge gauge, long delta);
+
 /* Bytes from the server have arrived. */
 extern void connection_readable(void *state);
 

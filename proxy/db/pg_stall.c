@@ -87,10 +87,10 @@ pg_stall_note(PgStatement statement, PgOutcome outcome, const PgError *error)
 
 	if (!watching || task->what == NULL)
 		return;
+	if (task->name != NULL)
+		metrics_task_tried((size_t) statement, task->name, outcome == PG_OK);
 	if (outcome == PG_OK)
 	{
-		if (task->name != NULL)
-			metrics_task_succeeded((size_t) statement, task->name);
 		if (state->said)
 			log_line(LOG_NOTICE, "upkeep goes on after %llu s without it: %s no longer",
 					 (unsigned long long) (now - state->failing_since) / 1000, task->what);

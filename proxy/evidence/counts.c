@@ -14,6 +14,12 @@
 /* HTTP statuses below this are counted one by one; all others count as 0, which is shown as "cut". */
 #define STATUSES 600
 
+/*
+ * The status of uploads for which there is no room.  It is shown before the first of them, because one is an alert:
+ * increase() of a series that begins with 1 is 0.
+ */
+#define STATUS_FULL 507
+
 static struct
 {
 	atomic_ullong requests[OPERATION_COUNT][STATUSES];
@@ -85,7 +91,7 @@ put_requests(StrBuf *buf)
 		{
 			unsigned long long count = atomic_load(&counts.requests[operation][status]);
 
-			if (count == 0)
+			if (count == 0 && !(operation == OPERATION_UPLOAD && status == STATUS_FULL))
 				continue;
 			strbuf_printf(buf, "%s{operation=\"%s\",code=\"", name, operations[operation]);
 			if (status == 0)

@@ -158,10 +158,10 @@ write_metrics(StrBuf *buf)
 			   (double) calls.messages);
 	put_metric(buf, "kube_reports_grpc_database_up", "gauge", "Whether batches can be stored.", service_ready(&why));
 	metrics_write_head(buf, "kube_reports_grpc_calls_total", "counter", "Calls that have ended, by their status.");
+	/* Also before the first call with a code: a sum with a series that does not exist is empty. */
 	for (int code = 0; code < STATUS_CODES; code++)
-		if (calls.ended[code] > 0)
-			strbuf_printf(buf, "kube_reports_grpc_calls_total{code=\"%s\"} %llu\n", status_name(code),
-						  (unsigned long long) calls.ended[code]);
+		strbuf_printf(buf, "kube_reports_grpc_calls_total{code=\"%s\"} %llu\n", status_name(code),
+					  (unsigned long long) calls.ended[code]);
 }
 
 static void

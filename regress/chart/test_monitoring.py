@@ -18,6 +18,7 @@ PARTS = {"sender": SENDER, "grpc": GRPC, "evidence": EVIDENCE}
 ON = {"prometheusRule": {"enabled": True}, "serviceMonitor": {"enabled": True}, "cluster": KNOWN, **PARTS}
 FUNCTIONS = {
     "absent",
+    "and",
     "avg",
     "by",
     "count",
@@ -26,6 +27,8 @@ FUNCTIONS = {
     "le",
     "max",
     "min",
+    "on",
+    "or",
     "rate",
     "sum",
     "time",

@@ -131,6 +131,22 @@ def test_certificate(watched):
     assert expected() > time.time()
 
 
+def test_upkeep_without_a_success(own_stack):
+    """A task that has never succeeded is there: an alert about the time of its last success sees it"""
+    own_stack.begin()
+    own_stack.database.stop()
+    proxy = own_stack.proxy(ready=False)
+
+    def succeeded():
+        try:
+            return proxy.series("kube_reports_upkeep_last_success_timestamp_seconds", task="maintenance")
+        except OSError:
+            return None
+    until(lambda: succeeded() == 0, 30, "an attempt of maintenance")
+    own_stack.database.start()
+    until(lambda: succeeded() > time.time() - 60, 30, "a step of maintenance")
+
+
 def test_pending(own_stack, watched):
     """The metrics say what waits for upkeep, and for how long: here merges"""
     now = time.time()

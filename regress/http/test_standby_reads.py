@@ -159,3 +159,22 @@ def test_another_store_is_never_read(replicated, ns):
             assert names(api.get(path_of(POLR, ns), resourceVersion="0")) == ["here"]
     finally:
         stranger.end()
+
+
+def test_primary_goes_away(replicated):
+    """The metric of an alert counts connections to the database, not those to its standby, which are still there"""
+    proxy = replicated.mixed
+
+    def connections():
+        return [proxy.series("kube_reports_database_connections"),
+                proxy.series("kube_reports_database_connections_open", use="standby")]
+    until(lambda: min(connections()) > 0, 20, "connections to both")
+    replicated.database.stop("immediate")
+    try:
+        until(lambda: connections()[0] == 0, 20, "the end of the connections to the primary")
+        assert connections()[1] > 0
+        assert replicated.standby.psql("SELECT count(*) FROM pg_stat_activity WHERE usename = 'kube_reports_proxy' "
+                                       "AND state = 'idle'", user="postgres") != "0"
+    finally:
+        replicated.database.start()
+    replicated.mixed.wait_ready()
