@@ -291,6 +291,16 @@ import_batch_flush(ImportBatch *batch)
 
 /* ---------- objects ---------- */
 
+void
+import_batch_refuse(ImportBatch *batch, const char *namespace_name, const char *name, const char *reason)
+{
+	ImportItem	item = {.namespace_name = {namespace_name, strlen(namespace_name)}, .name = {name, strlen(name)}};
+
+	batch->counts.read++;
+	batch->unnoted++;
+	note_outcome(batch, &item, "refused", reason);
+}
+
 static JsonText
 copied(Arena *arena, const JsonNode *string)
 {

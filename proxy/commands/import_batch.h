@@ -64,6 +64,9 @@ extern void import_batch_begin(ImportBatch *batch, const ReportStore *store, con
  */
 extern bool import_batch_add(ImportBatch *batch, Arena *arena, JsonNode *document);
 extern bool import_batch_flush(ImportBatch *batch);
+
+/* Counts and prints an object that cannot be added; namespace_name: "" for an object of the cluster. */
+extern void import_batch_refuse(ImportBatch *batch, const char *namespace_name, const char *name, const char *reason);
 extern void import_batch_end(ImportBatch *batch);
 
 #endif							/* IMPORT_BATCH_H */

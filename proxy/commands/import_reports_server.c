@@ -7,6 +7,10 @@
  * namespace (of namespaced types), report (jsonb) and cluster_id.  Pages follow
  * its primary key.  The tables are only read.
  *
+ * Somebody may have altered the tables.  So columns are found by their names,
+ * their values are read as text, the type of cluster_id is left to the server,
+ * and columns may have nulls.
+ *
  *-------------------------------------------------------------------------
  */
 #include "commands/import_source.h"
@@ -25,18 +29,19 @@
 typedef struct ServerTable
 {
 	const char *name;			/* of the type */
-	const char *count;
+	const char *count;			/* of the rows of a cluster: of all, and of those without a name */
 	const char *page;			/* rows of a cluster after a name and a namespace */
 } ServerTable;
 
-#define PAGE_OF(table) \
-	"SELECT count(*) FROM " table " WHERE cluster_id = $1::uuid", \
-	"SELECT r.name, r.namespace, r.report::text FROM " table " r WHERE r.cluster_id = $1::uuid" \
-	" AND (r.name, r.namespace) > ($2::varchar, $3::varchar) ORDER BY r.name, r.namespace LIMIT $4::int4"
-#define PAGE_OF_CLUSTER_SCOPE(table) \
-	"SELECT count(*) FROM " table " WHERE cluster_id = $1::uuid", \
-	"SELECT r.name, ''::varchar, r.report::text FROM " table " r WHERE r.cluster_id = $1::uuid" \
-	" AND r.name > $2::varchar AND $3::varchar IS NOT NULL ORDER BY r.name LIMIT $4::int4"
+/* The first page has NULL as the last name.  The first condition on names is one that an index can answer. */
+#define PAGE(table, namespace_name) \
+	"SELECT count(*), count(*) - count(r.name) FROM " table " r WHERE r.cluster_id = $1", \
+	"SELECT r.name::text, " namespace_name ", r.report::text FROM " table " r WHERE r.cluster_id = $1" \
+	" AND r.name IS NOT NULL AND ($2::text IS NULL OR r.name::text >= $2 AND" \
+	" (r.name::text, " namespace_name ") > ($2, $3::text))" \
+	" ORDER BY r.name::text, " namespace_name " LIMIT $4::int4"
+#define PAGE_OF(table) PAGE(table, "coalesce(r.namespace::text, '')")
+#define PAGE_OF_CLUSTER_SCOPE(table) PAGE(table, "''::text")
 
 static const ServerTable tables[] = {
 	{"policyreports.wgpolicyk8s.io", PAGE_OF("policyreports")},
@@ -72,7 +77,7 @@ import_reports_server_check(PgSession *source, Arena *arena, const char *cluster
 	}
 	pg_rows_free(rows);
 	rows = pg_session_query(source, arena,
-							"SELECT bool_or(c.id = $1::uuid), string_agg(concat(c.id, ' (', c.name, ')'), ', ' ORDER "
+							"SELECT bool_or(c.id = $1), string_agg(concat(c.id, ' (', c.name, ')'), ', ' ORDER "
 							"BY c.name) FROM clusters c",
 							&uid, 1, &failure);
 	if (rows == NULL)
@@ -91,7 +96,10 @@ import_reports_server_check(PgSession *source, Arena *arena, const char *cluster
 	return known;
 }
 
-/* Corrects a document of reports-server: sets name and namespace from the key columns, removes SERVED_BY. */
+/*
+ * Corrects a document of reports-server: sets name and namespace from the key columns, unless the namespace is empty;
+ * removes SERVED_BY.
+ */
 static void
 tidy(Arena *arena, JsonNode *document, const char *name, const char *namespace_name)
 {
@@ -115,14 +123,18 @@ tidy(Arena *arena, JsonNode *document, const char *name, const char *namespace_n
 static bool
 take_row(ImportBatch *batch, Arena *arena, const PgRows *rows, int row)
 {
+	const char *name = pg_rows_value(rows, row, 0);
+	const char *namespace_name = pg_rows_value(rows, row, 1);
 	const char *text = pg_rows_value(rows, row, 2);
 	JsonError	error;
-	JsonNode   *document = json_parse(arena, text, strlen(text), NULL, NULL, &error);
+	JsonNode   *document = text == NULL ? NULL : json_parse(arena, text, strlen(text), NULL, NULL, &error);
 
-	/* The column may have a JSON value that is no object. */
 	if (document == NULL || document->kind != JSON_KIND_OBJECT)
-		document = json_new_object(arena);
-	tidy(arena, document, pg_rows_value(rows, row, 0), pg_rows_value(rows, row, 1));
+	{
+		import_batch_refuse(batch, namespace_name, name, "its column report has no JSON object");
+		return true;
+	}
+	tidy(arena, document, name, namespace_name);
 	return import_batch_add(batch, arena, document);
 }
 
@@ -131,7 +143,7 @@ static ImportEnd
 read_table(ImportBatch *batch, PgSession *source, const ServerTable *table, const char *cluster, int page_size)
 {
 	Arena		last;			/* the key after which the next page begins */
-	PgParameter parameters[4] = {{.text = cluster}, {.text = ""}, {.text = ""}};
+	PgParameter parameters[4] = {{.text = cluster}};
 	ImportEnd	end = IMPORT_WHOLE;
 	int			count;
 
@@ -175,7 +187,7 @@ read_table(ImportBatch *batch, PgSession *source, const ServerTable *table, cons
 	return end;
 }
 
-/* Returns false if the table does not exist. */
+/* Counts the rows of a cluster; refuses those without a name.  Returns false if the table does not exist. */
 static bool
 count_table(ImportBatch *batch, PgSession *source, const ServerTable *table, const char *cluster)
 {
@@ -190,6 +202,8 @@ count_table(ImportBatch *batch, PgSession *source, const ServerTable *table, con
 	if (rows != NULL)
 	{
 		batch->progress.total += (size_t) strtoull(pg_rows_value(rows, 0, 0), NULL, 10);
+		for (size_t nameless = (size_t) strtoull(pg_rows_value(rows, 0, 1), NULL, 10); nameless > 0; nameless--)
+			import_batch_refuse(batch, "", "a row", "its column name is null");
 		pg_rows_free(rows);
 	}
 	else

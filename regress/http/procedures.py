@@ -128,6 +128,7 @@ PROCEDURES = {
         "--version=etcd": f"{MOVING_PAGE}::test_in_by_the_page {MOVE_BY_HELM}::test_without_a_gap",
         '"op": "remove"': f"{MOVING}::test_in_and_out",
         "REPORTS_SERVER": f"{MOVING_PAGE}::test_reports_server_by_the_page",
+        "for_import": "regress/http/test_import_altered.py::test_a_view_of_the_page",
         '"categories"': f"{MOVING}::test_in_with_one_version",
         "cleanup --dry-run": f"{MOVING_PAGE}::test_in_by_the_page",
         "cleanup --also-gone": f"{MOVING_PAGE}::test_in_by_the_page {MOVING}::test_in_with_one_version",
