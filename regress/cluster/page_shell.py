@@ -15,7 +15,7 @@ def blocks(page, section):
     """Returns the commands of a section of a page, block by block."""
     text = (TOP / "docs" / page).read_text(encoding="utf-8")
     (part,) = re.findall(rf"^## {re.escape(section)}\n(.*?)(?=^## |\Z)", text, re.M | re.S)
-    return re.findall(r"^```\n(.*?)^```$", part, re.M | re.S)
+    return [block for language, block in re.findall(r"^```(\w*)\n(.*?)^```$", part, re.M | re.S) if not language]
 
 
 class Shell:

@@ -21,7 +21,8 @@ SERVED = "wgpolicyk8s.io/v1alpha2"
 
 def command(contains):
     """Returns the commands of the page's block with that text."""
-    return next(block for block in re.findall(r"```\n(.*?)```", PAGE, re.S) if contains in block)
+    return next(block for language, block in re.findall(r"^```(\w*)\n(.*?)^```$", PAGE, re.M | re.S)
+                if not language and contains in block)
 
 
 class Moving(Cluster):

@@ -117,7 +117,7 @@ PROCEDURES = {
         "```": "regress/variant_sql/test_page.py::test_the_plain_script_and_rows_of_another_install",
     },
     "docs/moving-in.md": {
-        "export DATABASE": Reason("says where your cluster and database are"),
+        "export DATABASE": f"{MOVING_PAGE}::test_in_by_the_page",
         "import --from-cluster --kubeconfig": f"{MOVING_PAGE}::test_in_by_the_page {MOVE_BY_HELM}::test_with_a_gap",
         "import --from-cluster --prune": f"{MOVING_PAGE}::test_in_by_the_page {MOVE_BY_HELM}::test_with_a_gap",
         "helm install": f"{MOVE_BY_HELM}::test_with_a_gap {MOVE_BY_HELM}::test_without_a_gap",
@@ -163,7 +163,7 @@ PROCEDURES = {
     },
     "docs/packages.md": {
         "ls build/deb": GOALS,
-        "pki_kubeconfig": Reason("is a setting for a proxy in a cluster; .ci/check-deb has no cluster"),
+        "pki_kubeconfig": f"{PAGES}::test_service_behind_a_kube_apiserver",
         "buildah": Reason("needs a builder of containers: .ci/check-images does the same steps in a root of Debian"),
         "extensions:": Reason("needs the operator CloudNativePG"),
         "```": f"{CHECK_DEB}::blocks",

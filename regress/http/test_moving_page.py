@@ -9,10 +9,11 @@ from client import run
 from conftest import KUBECTLS, TOP
 from crd_fixture import crd_certificates, crd_cluster  # noqa: F401 (fixtures)
 from crd_cluster import WG, report
+from runbook import blocks_of, put
 from test_import import reports_server_database  # noqa: F401 (fixture)
 
 PAGE = (TOP / "docs" / "moving-in.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"```\n(.*?)```", PAGE, re.S)
+BLOCKS = [text for language, text in blocks_of("docs/moving-in.md") if not language]
 
 
 def block(contains):
@@ -27,10 +28,12 @@ def shell(cluster, script, directory, **environment):
     if not program.exists():
         program.symlink_to(f"{cluster.database.directory}/dest/usr/bin/kube-reports-proxy")
     environment = {
-        **os.environ, "PATH": f"{binaries}:{os.environ['PATH']}", "KUBECONFIG": cluster.config, "CLUSTER": cluster.uid,
-        "DATABASE": cluster.database.connection(cluster.role), "OWNER_DATABASE": cluster.database.connection(),
-        **environment}
-    return run(["bash", "-c", f"set -e -o pipefail\n{script}"], cwd=directory, env=environment)
+        **os.environ, "PATH": f"{binaries}:{os.environ['PATH']}", "CLUSTER": cluster.uid,
+        "OWNER_DATABASE": cluster.database.connection(), **environment}
+    settings = put(block("export DATABASE"), **{
+        "$HOME/.kube/config": cluster.config,
+        "host=db.example.com dbname=reports user=kube_reports_proxy": cluster.database.connection(cluster.role)})
+    return run(["bash", "-c", f"set -e -o pipefail\n{settings}{script}"], cwd=directory, env=environment)
 
 
 def test_in_by_the_page(cluster, tmp_path):

@@ -1,6 +1,7 @@
 """Runs commands and statements of pages that have no test file of their own."""
 
 import re
+import shlex
 
 import pytest
 
@@ -70,3 +71,18 @@ def test_advisory_locks(stack):
     told = rolled_back(stack, left, block, left, user="postgres", database="postgres").split("\n")
     before, after = (line for line in told if re.fullmatch(r"\d+\|[tf]", line))
     assert int(before.split("|")[0]) > 10 and after == "0|t"
+
+
+def test_service_behind_a_kube_apiserver(stack, apiserver, delegate):
+    """With the flags of the page the proxy asks kube-apiserver for the cluster's id, the CAs and its decisions"""
+    line = texts("docs/packages.md", "text")[0]
+    apiserver.delete_namespace("kube-system")
+    apiserver.create_namespace("kube-system", uid=stack.cluster)
+    (given,) = shlex.split(put(line, **{"/run/credentials/kube-reports-proxy.service/pki_kubeconfig":
+                                        f"{stack.pki}/kubeconfig-{apiserver.port}"}))
+    name, _, flags = given.partition("=")
+    assert name == "KUBE_REPORTS_PROXY_FLAGS"
+    delegation = delegate(["--cluster-id=", *flags.split()])
+    apiserver.access_rule = lambda spec: {"allowed": spec["user"] == "alice"}
+    front = delegation.front()
+    assert [front.get(f"/apis/{POLR}", user=user).code for user in ("alice", "bob")] == [200, 403]
