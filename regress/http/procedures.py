@@ -112,7 +112,7 @@ PROCEDURES = {
         "helm uninstall": f"{INSTALL_PAGE}::test_five_minutes",
     },
     "docs/managed.md": {
-        "pg_tle && cd": Reason("takes the sources of pg_tle from GitHub, which tests do not ask"),
+        "pg_tle && cd": Reason("clones a repository from GitHub; with PG_TLE, tests use what these commands build"),
         "kube_reports--tle.sql": "regress/variant_sql/test_page.py::test_the_package",
         "```": "regress/variant_sql/test_page.py::test_the_plain_script_and_rows_of_another_install",
     },
@@ -164,8 +164,9 @@ PROCEDURES = {
     "docs/packages.md": {
         "ls build/deb": GOALS,
         "pki_kubeconfig": f"{PAGES}::test_service_behind_a_kube_apiserver",
-        "buildah": Reason("needs a builder of containers: .ci/check-images does the same steps in a root of Debian"),
-        "extensions:": Reason("needs the operator CloudNativePG"),
+        "buildah": Reason("fills the storage of the machine's builder; .ci/check-images builds the same Containerfiles "
+                          "with buildah in a storage of its own"),
+        "extensions:": "regress/http/test_extension_image.py::test_image_volume",
         "```": f"{CHECK_DEB}::blocks",
     },
     "docs/performance.md": {
@@ -189,7 +190,7 @@ PROCEDURES = {
         "```yaml": "regress/chart/test_security.py::test_roles_are_those_of_the_page",
     },
     "docs/versions.md": {
-        "dpkg-source": Reason("builds libh2o on Debian 13; tests run on Debian 12"),
+        "dpkg-source": Reason("needs a Debian 13 and a source package of Debian 12; no check makes such a root"),
     },
     "helm/kube-reports/README.md": {
         "files/database.sql": f"{CHART_DATABASE}::test_by_the_pages",
