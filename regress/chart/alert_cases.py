@@ -51,7 +51,7 @@ def target_of(pod, job):
 
 
 def series_of(text, values):
-    """Read one series, name{label="value",...}, and add the labels that its line leaves out."""
+    """Reads one series, name{label="value",...}, and adds the labels that its line leaves out."""
     name, inner = re.fullmatch(r"(\w+)\{(.*)\}", text).groups()
     labels = dict(re.findall(r'(\w+)="([^"]*)"', inner))
     target = target_of(labels.pop("pod", "kube-reports-0"), labels.pop("job", "kube-reports"))
@@ -61,7 +61,7 @@ def series_of(text, values):
 
 
 def expected_labels(said):
-    """The labels of an alert that fires, for the word or the mapping of its case."""
+    """Returns the labels of an alert that fires, for the word or the mapping of its case."""
     target = target_of("kube-reports-0", "kube-reports")
     if said == "target":
         return target
@@ -71,7 +71,7 @@ def expected_labels(said):
 
 
 def cases():
-    """All cases, in the order of the file."""
+    """Yields all cases, in the order of the file."""
     # This loader leaves 0x10 a text.
     for alert, of_alert in yaml.load(PAGE.read_text(encoding="utf-8"), Loader=yaml.BaseLoader).items():
         for name, case in of_alert.items():

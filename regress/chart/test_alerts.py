@@ -16,7 +16,7 @@ CASES = list(cases())
 
 
 def groups(**values):
-    """The groups of rules that the chart renders with all of its parts."""
+    """Returns the groups of rules that the chart renders with all of its parts."""
     rule = {"enabled": True, "runbookUrl": RUNBOOK}
     return named(render({**ON, "prometheusRule": rule, **values}), "PrometheusRule", "kube-reports")["spec"]["groups"]
 

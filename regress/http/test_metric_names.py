@@ -58,7 +58,7 @@ class Shown:
         return whole if self.kinds.get(whole) == "histogram" else name
 
     def has(self, series):
-        """Whether a program shows a series of alert_cases.yaml, whatever the values of labels that have many."""
+        """Returns whether a program shows a series of alert_cases.yaml; values of labels that have many may differ."""
         def few(labels):
             return {name: value for name, value in labels.items() if name in FEW}
         return any(name == series.name and labels.keys() == series.labels.keys() and few(labels) == few(series.labels)
@@ -80,7 +80,7 @@ def text_with(port, *series):
 
 @pytest.fixture(scope="module")
 def shown():
-    """All programs, with all options that add metrics; and a proxy without upkeep."""
+    """What all programs show, with all options that add metrics; and a proxy without upkeep."""
     made = Shown()
     with contextlib.ExitStack() as ended:
         stack = Stack()
