@@ -30,6 +30,7 @@
 #include "base/log.h"
 #include "codec/digest.h"
 #include "codec/encoding.h"
+#include "engine/base/hash.h"
 #include "trust/client_certificate.h"
 #include "trust/request_header.h"
 
@@ -48,6 +49,7 @@ typedef struct Forward
 {
 	const char *what;			/* results, objects or sync; a literal */
 	SenderCredential credential;
+	uint64_t	turn;			/* of the sender, whatever its credential */
 	bool		gzip;
 } Forward;
 
@@ -205,6 +207,7 @@ store(Exchange *exchange)
 	pg_add_text(call, forward->credential.kind);
 	pg_add_text(call, forward->credential.text);
 	pg_add_bytes(call, exchange->body.bytes, exchange->body.len);
+	pg_in_turn(call, forward->turn);
 	exchange->call = call;
 	pg_send(call, false, exchange_time_left(exchange), reply_with_result, exchange);
 }
@@ -280,7 +283,7 @@ static void
 known(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 {
 	Exchange   *exchange = state;
-	const Forward *forward = exchange->work;
+	Forward    *forward = exchange->work;
 	const char *name;
 
 	if (!reply_call_ended(exchange, outcome, error))
@@ -298,6 +301,7 @@ known(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 		reply_too_many_requests(exchange);
 		return;
 	}
+	forward->turn = hash_bytes(HASH_SEED, name, strlen(name));
 	http_set_user(exchange->http, arena_printf(&exchange->arena, "sender:%s", name), NULL, 0);
 	exchange->body.bytes = http_body(exchange->http, &exchange->body.len);
 	if (forward->gzip)

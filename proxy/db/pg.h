@@ -193,6 +193,12 @@ extern void pg_exempt(PgCall *call);
 extern void pg_answer_for(PgCall *call, uint64_t user);
 
 /*
+ * Marks a call for a sender.  Calls with the same number, which is not 0, are sent one after another; when one is sent,
+ * those that wait go to the end of the queue.  At most 64 of them wait in a pool: a further one fails with PG_BUSY.
+ */
+extern void pg_in_turn(PgCall *call, uint64_t turn);
+
+/*
  * Sends a call, or queues it.  Urgent calls (calls of the feeds) precede all others and do not count for the limit of
  * the queue; a connection is kept for brief urgent calls.  timeout_ms: time limit from now, with the wait.
  */

@@ -55,6 +55,7 @@ struct PgCall
 	bool		refused;		/* PG_BUSY or PG_AWAY is on its way */
 	bool		internal;		/* part of a connection's greeting: ends with the connection */
 	bool		roomless;		/* waits for room for its answer */
+	uint64_t	turn;			/* calls with the same number are sent one after another; 0: at any time */
 	AnswerHolding holding;		/* the room held for its answer, while it is on a connection */
 	size_t		room;			/* bytes that its answer needs; 0: not counted */
 	uint64_t	queued_at;

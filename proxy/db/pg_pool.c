@@ -29,6 +29,7 @@
 #define ROOMLESS_LIMIT 250		/* limit of the calls that wait for room for their answers */
 #define ROOMLESS_MS 10000		/* how long a call may wait for room */
 #define ROOMLESS_LOG_MS 5000	/* shortest time between two log lines about refusals for lack of room */
+#define TURN_LIMIT 64			/* limit of the calls of one sender that wait in the queue of a pool */
 #define SWEEP_MS 100
 #define AWAY_MS 2000			/* how long a call waits for a connection to come back */
 /* lock_timeout of sessions.  Functions that write, and steps of upkeep that must not wait, set a value of their own. */
@@ -102,6 +103,68 @@ calls_remove(Pool *pool, PgCall *call)
 	call->previous = call->next = NULL;
 }
 
+/* ---------- turns ---------- */
+
+/*
+ * The database stores one batch of a cluster at a time.  If a sender sent many at once, they would take all connections
+ * and wait there for each other.
+ */
+void
+pg_in_turn(PgCall *call, uint64_t turn)
+{
+	call->turn = turn;
+}
+
+/* Whether a connection has a call of this turn. */
+static bool
+turn_is_taken(const Pool *pool, uint64_t turn)
+{
+	for (int i = 0; i < pool->count; i++)
+	{
+		const Connection *connection = &pool->connections[i];
+
+		for (size_t step = 0; step < connection->step_count; step++)
+		{
+			const PgCall *call = connection->steps[(connection->first_step + step) % STEP_LIMIT].call;
+
+			if (call != NULL && call->turn == turn)
+				return true;
+		}
+	}
+	return false;
+}
+
+static bool
+turn_is_full(const Pool *pool, uint64_t turn)
+{
+	size_t		waiting = 0;
+
+	for (const PgCall *call = pool->first; call != NULL; call = call->next)
+		waiting += call->turn == turn;
+	return waiting >= TURN_LIMIT;
+}
+
+/* Moves the waiting calls of a turn behind all others. */
+static void
+turn_pass(Pool *pool, uint64_t turn)
+{
+	const PgCall *last = pool->last;
+	bool		more = last != NULL;
+	PgCall	   *next;
+
+	for (PgCall *call = pool->first; more; call = next)
+	{
+		more = call != last;
+		next = call->next;
+		if (call->turn != turn)
+			continue;
+		calls_remove(pool, call);
+		calls_insert(pool, call, false);
+	}
+}
+
+/* ---------- sending ---------- */
+
 /* Refuses a call because too many answer bytes are held for clients. */
 static void
 call_refuse_roomless(PgCall *call)
@@ -169,6 +232,8 @@ pg_send(PgCall *call, bool urgent, uint64_t timeout_ms, PgDone done, void *state
 		pool_refuse(pool, call);
 	else if (!urgent && pool->waiting >= (call->exempt ? QUEUE_LIMIT + EXEMPT_LIMIT : QUEUE_LIMIT))
 		pg_call_refuse(call, PG_BUSY, NULL);
+	else if (call->turn != 0 && turn_is_full(pool, call->turn))
+		pg_call_refuse(call, PG_BUSY, NULL);
 	else if (call->room > 0 && pool->waiting >= (call->exempt ? 2 * ROOMLESS_LIMIT : ROOMLESS_LIMIT) &&
 			 !answer_room_ask(call->holding.user, call->room, call_is_lasting(call)))
 		call_refuse_roomless(call);
@@ -213,11 +278,12 @@ pool_dispatch(Pool *pool)
 	for (PgCall *call = pool->first; call != NULL; call = next)
 	{
 		CallRank	rank = call_rank(call);
+		uint64_t	turn = call->turn;
 		Connection *connection;
 		Connection *closed;
 
 		next = call->next;
-		if (blocked[rank])
+		if (blocked[rank] || (call->turn != 0 && turn_is_taken(pool, call->turn)))
 			continue;
 		call->roomless = call->room > 0 && !answer_room_ask(call->holding.user, call->room, rank == RANK_LASTING);
 		if (call->roomless)
@@ -231,6 +297,11 @@ pool_dispatch(Pool *pool)
 			calls_remove(pool, call);
 			answer_room_hold(&call->holding, call->room);
 			connection_send(connection, call);
+			if (turn != 0)
+			{
+				turn_pass(pool, turn);
+				next = pool->first;
+			}
 			continue;
 		}
 		blocked[rank] = true;

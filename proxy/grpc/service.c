@@ -20,6 +20,7 @@
 #include "base/loop.h"
 #include "base/termination.h"
 #include "codec/digest.h"
+#include "engine/base/hash.h"
 #include "grpc/document.h"
 #include "trust/request_header.h"
 #include "wire.pb-c.h"
@@ -44,6 +45,7 @@ struct Work
 	Call	   *call;
 	const char *kind;			/* kind of the credential: token or certificate */
 	const char *credential;		/* the SHA-256 of the token, or the common name */
+	uint64_t	turn;			/* of the sender, whatever its credential */
 	const MessageKind *message;
 	PgCall	   *statement;		/* statement in progress; NULL: none */
 	Arena	   *arena;			/* memory of the message */
@@ -127,7 +129,12 @@ looked_up(void *state, PgOutcome outcome, PgResult *result, const PgError *error
 	}
 	known = !pg_is_null(result, 0, 0);
 	if (known)
-		call_name_user(call, arena_printf(stream_arena(call_stream(call)), "sender:%s", pg_text(result, 0, 0).bytes));
+	{
+		JsonText	name = pg_text(result, 0, 0);
+
+		work->turn = hash_bytes(HASH_SEED, name.bytes, name.len);
+		call_name_user(call, arena_printf(stream_arena(call_stream(call)), "sender:%s", name.bytes));
+	}
 	pg_result_free(result);
 	if (!known)
 	{
@@ -257,6 +264,7 @@ store(Work *work, JsonText document)
 	pg_add_text(statement, work->kind);
 	pg_add_text(statement, work->credential);
 	pg_add_bytes(statement, document.bytes, document.len);
+	pg_in_turn(statement, work->turn);
 	work->statement = statement;
 	pg_send(statement, false, call_time_left(work->call), stored, work);
 }

@@ -669,6 +669,42 @@ def test_the_same_batch_at_once(receiver):
                                   f"WHERE k.uid = '{cluster}'") == "50"
 
 
+def test_many_batches_of_one_sender(module_stack, receiver):
+    """A sender that posts many batches at once waits for itself: the batch of another sender is the next one"""
+    cluster, token = receiver.add("crowd")
+    _, theirs = receiver.add("bystander")
+    own = Receiver(module_stack, ("--workers=1",))
+    answered, threads = [], []
+
+    def post(name, token):
+        answered.append((name, own.post("results", batch([result("a")]), token).code))
+
+    def queued():
+        return own.proxy.metric("kube_reports_database_queued_calls")
+
+    try:
+        with contextlib.closing(psycopg2.connect(receiver.database.connection())) as connection:
+            connection.cursor().execute("SELECT FROM kube_reports_internal.sender_credential WHERE name = 'crowd' "
+                                        "FOR UPDATE")
+            for count in range(80):
+                threads.append(threading.Thread(target=post, args=("crowd", token)))
+                threads[-1].start()
+                # 64 wait; each further one is answered at once.
+                until(lambda: queued() + len(answered) >= count, 30, "the batch to wait")
+            refused = len(answered)
+            assert refused >= 15 and {code for _, code in answered} <= {429, 503}, answered
+            before = queued()
+            threads.append(threading.Thread(target=post, args=("bystander", theirs)))
+            threads[-1].start()
+            until(lambda: ("bystander", 200) in answered or queued() > before, 30, "the other batch")
+        for thread in threads:
+            thread.join()
+    finally:
+        own.proxy.stop()
+    assert answered.index(("bystander", 200)) - refused <= 3, answered
+    assert receiver.results(cluster) == "a pass"
+
+
 # ---------- kills and outages ----------
 
 def test_kill(own_stack):

@@ -1,5 +1,6 @@
 """kube-reports-grpc, the gRPC provider of result forwarding: batches, single results, what is refused."""
 
+import concurrent.futures
 import contextlib
 import hashlib
 import os
@@ -430,6 +431,22 @@ def test_deadline(receiver):
         until(lambda: receiver.database.psql(WAITING, user="postgres") == "0", 20, "the end of the statement")
     assert receiver.results(cluster) == ""
     assert sender.batch(message).accepted == 1
+    assert receiver.results(cluster) == "a pass"
+
+
+def test_many_batches_of_one_sender(receiver):
+    """The batches of a sender are stored one after another: they take no connection from another sender"""
+    cluster, token = receiver.add("crowd")
+    _, theirs = receiver.add("bystander")
+    crowd = [receiver.sender(token) for _ in range(2)]
+    with concurrent.futures.ThreadPoolExecutor(40) as pool:
+        with held_up(receiver.database, "crowd"):
+            calls = [pool.submit(crowd[n % 2].batch, batch([result("a")]), 120) for n in range(40)]
+            until(lambda: receiver.port.metric("kube_reports_grpc_calls") == 40, 20, "all calls to be open")
+            until(lambda: receiver.database.psql(WAITING, user="postgres") == "1", 20, "the first batch to wait")
+            assert receiver.sender(theirs).batch(batch([result("a")])).accepted == 1
+            assert receiver.database.psql(WAITING, user="postgres") in "01"
+        assert any(call.exception() is None for call in calls)
     assert receiver.results(cluster) == "a pass"
 
 
