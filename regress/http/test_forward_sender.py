@@ -352,6 +352,34 @@ def test_receiver_away(pair, place):
     same_history(pair, cluster, namespace)
 
 
+def test_a_read_only_database(pair, place):
+    """While the database of the receiver is read-only, changes wait in the queue; then each arrives once"""
+    def read_only(setting):
+        pair.hub.database.psql(f"SET default_transaction_read_only = off; ALTER SYSTEM {setting}", user="postgres")
+        pair.hub.database.psql("SELECT pg_reload_conf()", user="postgres")
+
+    sender, cluster = pair.sender(place)
+    namespace = f"t-{uuid.uuid4().hex[:8]}"
+    writer = Writer(pair.source, namespace, 20)
+    sender.start().when("watching", 2)
+    try:
+        read_only("SET default_transaction_read_only = on")
+        until(lambda: writer.write(20) and sender.metric("failures_total") > 0, 30, "a refused batch")
+        sender.kill()
+        sender.start().when("watching", 2)
+        writer.write(20)
+        until(lambda: sender.metric("failures_total") > 0 and sender.metric("queue_batches") > 0, 30, "the queue")
+    finally:
+        read_only("RESET default_transaction_read_only")
+    try:
+        same_state(pair, cluster, namespace)
+        sender.when("queue_batches", 0)
+        assert sender.metric("lists_total") == 0 and sender.metric("rejected_objects_total") == 0
+    finally:
+        sender.kill()
+    same_history(pair, cluster, namespace)
+
+
 def test_full_queue(pair, place):
     """A full queue is reported, blocks no writer, and goes on where it stopped."""
     sender, cluster = pair.sender(place, flags=("--queue-bytes=1048576", "--batch-bytes=65536"))
