@@ -149,6 +149,7 @@ DECLARE
 	caller		oid := to_regrole(quote_ident(
 		kube_reports_internal.proven_role(ROW(caller_scope.role, caller_scope.seal)::kube_reports_internal.caller)));
 BEGIN
+	PERFORM kube_reports_internal.require_visible();
 	PERFORM kube_reports_internal.warn_pending();
 	IF EXISTS (SELECT FROM pg_class o
 			WHERE o.oid = 'kube_reports.object'::regclass AND pg_has_role(caller, o.relowner, 'USAGE'))
@@ -171,4 +172,5 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.caller_scope(text, bytea)
 	IS 'the rows that a role may see; the role is given with its seal. Clusters of which it sees all rows, and pairs '
-		'of cluster and namespace; nulls: all rows. Raises 42501 for a wrong seal';
+		'of cluster and namespace; nulls: all rows. Raises 42501 for a wrong seal, and where row-level security hides '
+		'rows from the owner';

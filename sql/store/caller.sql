@@ -45,6 +45,7 @@ BEGIN
 			WHERE sha256(s.secret || sha256(s.secret
 				|| convert_to(concat_ws(' ', pg_backend_pid(), extract(epoch FROM now()), caller.role), 'UTF8'))) =
 					caller.seal) THEN
+		PERFORM kube_reports_internal.require_visible();
 		IF NOT EXISTS (SELECT FROM kube_reports_internal.caller_secret) THEN
 			RAISE EXCEPTION 'the secret of the store is gone: table kube_reports_internal.caller_secret is empty'
 				USING ERRCODE = 'object_not_in_prerequisite_state',
@@ -68,6 +69,9 @@ AS $$
 DECLARE
 	proven		name := kube_reports_internal.proven_role(caller);
 BEGIN
+	IF kube_reports_internal.hides_rows() THEN
+		PERFORM kube_reports_internal.refuse_hidden();
+	END IF;
 	RETURN EXISTS (SELECT FROM kube_reports_internal.proxy_role p WHERE p.role = proven
 		AND p.cluster_id = may_serve.cluster_id)
 		OR has_table_privilege(proven, 'kube_reports.object', 'UPDATE')
@@ -76,7 +80,8 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.may_serve(integer, kube_reports_internal.caller)
 	IS 'whether a caller may act for a cluster: the role of proxies that is bound to the cluster, or a role that may '
-		'write the table directly. No role may act for a cluster that is being removed. Raises 42501 for a wrong seal';
+		'write the table directly. No role may act for a cluster that is being removed. Raises 42501 for a wrong '
+		'seal, and where row-level security hides rows from the owner';
 
 CREATE FUNCTION kube_reports_internal.serve_hint(caller kube_reports_internal.caller, cluster uuid) RETURNS text
 LANGUAGE plpgsql STABLE
@@ -104,41 +109,115 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.serve_hint(kube_reports_internal.caller, uuid)
 	IS 'the hint for a role that may not serve a cluster';
 
--- Objects would silently be missing, and controllers would make them again.
+-- Rows would silently be missing: controllers would make their objects again, and upkeep would remove texts and rules
+-- that hidden rows refer to.  One expression of constants, which the planner puts into the functions that ask: the
+-- answer costs less than reading one row.
+CREATE FUNCTION kube_reports_internal.hides_rows() RETURNS boolean
+LANGUAGE sql STABLE
+RETURN row_security_active('kube_reports.arriving_row'::regclass)
+	OR row_security_active('kube_reports.cluster'::regclass)
+	OR row_security_active('kube_reports.framework_control'::regclass)
+	OR row_security_active('kube_reports.object'::regclass)
+	OR row_security_active('kube_reports.resource_type'::regclass)
+	OR row_security_active('kube_reports_internal.active_policy'::regclass)
+	OR row_security_active('kube_reports_internal.active_policy_set'::regclass)
+	OR row_security_active('kube_reports_internal.actor'::regclass)
+	OR row_security_active('kube_reports_internal.aggregation'::regclass)
+	OR row_security_active('kube_reports_internal.aggregation_queue'::regclass)
+	OR row_security_active('kube_reports_internal.arriving_subject'::regclass)
+	OR row_security_active('kube_reports_internal.caller_secret'::regclass)
+	OR row_security_active('kube_reports_internal.change'::regclass)
+	OR row_security_active('kube_reports_internal.criterion'::regclass)
+	OR row_security_active('kube_reports_internal.detail'::regclass)
+	OR row_security_active('kube_reports_internal.evidence_body'::regclass)
+	OR row_security_active('kube_reports_internal.evidence_file'::regclass)
+	OR row_security_active('kube_reports_internal.forward_assessment'::regclass)
+	OR row_security_active('kube_reports_internal.forward_seen'::regclass)
+	OR row_security_active('kube_reports_internal.forward_stream'::regclass)
+	OR row_security_active('kube_reports_internal.garbage_sweep'::regclass)
+	OR row_security_active('kube_reports_internal.import_time'::regclass)
+	OR row_security_active('kube_reports_internal.import_waiting'::regclass)
+	OR row_security_active('kube_reports_internal.imported'::regclass)
+	OR row_security_active('kube_reports_internal.ingest_role'::regclass)
+	OR row_security_active('kube_reports_internal.lane'::regclass)
+	OR row_security_active('kube_reports_internal.log_size'::regclass)
+	OR row_security_active('kube_reports_internal.namespace'::regclass)
+	OR row_security_active('kube_reports_internal.origin'::regclass)
+	OR row_security_active('kube_reports_internal.proxy_role'::regclass)
+	OR row_security_active('kube_reports_internal.reader_grant'::regclass)
+	OR row_security_active('kube_reports_internal.report_change'::regclass)
+	OR row_security_active('kube_reports_internal.resource_version'::regclass)
+	OR row_security_active('kube_reports_internal.result'::regclass)
+	OR row_security_active('kube_reports_internal.result_pending'::regclass)
+	OR row_security_active('kube_reports_internal.result_rebuild'::regclass)
+	OR row_security_active('kube_reports_internal.result_since'::regclass)
+	OR row_security_active('kube_reports_internal.rollup'::regclass)
+	OR row_security_active('kube_reports_internal.rollup_daily'::regclass)
+	OR row_security_active('kube_reports_internal.rollup_delta'::regclass)
+	OR row_security_active('kube_reports_internal.rollup_mark'::regclass)
+	OR row_security_active('kube_reports_internal.rollup_policy'::regclass)
+	OR row_security_active('kube_reports_internal.score_daily'::regclass)
+	OR row_security_active('kube_reports_internal.sender_credential'::regclass)
+	OR row_security_active('kube_reports_internal.setting'::regclass)
+	OR row_security_active('kube_reports_internal.store'::regclass)
+	OR row_security_active('kube_reports_internal.subject'::regclass)
+	OR row_security_active('kube_reports_internal.summary_type'::regclass)
+	OR row_security_active('kube_reports_internal.webhook'::regclass)
+	OR row_security_active('kube_reports_internal.webhook_progress'::regclass);
+COMMENT ON FUNCTION kube_reports_internal.hides_rows()
+	IS 'whether row-level security hides rows of any table of the store from the role that runs this function';
+
 CREATE FUNCTION kube_reports_internal.refuse_hidden() RETURNS boolean
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
+DECLARE
+	hidden		regclass := (SELECT c.oid FROM pg_class c
+		WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)
+			AND c.relkind IN ('r', 'p') AND row_security_active(c.oid)
+		ORDER BY c.relname LIMIT 1);
 BEGIN
-	RAISE EXCEPTION 'row-level security is forced on table kube_reports.object: the owner does not see every row'
+	RAISE EXCEPTION 'row-level security of table % hides rows from role "%"', hidden, current_user
 		USING ERRCODE = 'insufficient_privilege',
-			HINT = 'ALTER TABLE kube_reports.object NO FORCE ROW LEVEL SECURITY. Readers see only the rows of their '
-				'grants without it.';
+			HINT = format('ALTER TABLE %1$s NO FORCE ROW LEVEL SECURITY, or DISABLE ROW LEVEL SECURITY. Readers see '
+				'only the rows of their grants without it.', hidden);
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.refuse_hidden()
-	IS 'raises 42501, for a store whose owner does not see every object: see row_security_active()';
+	IS 'raises 42501, for a store whose owner does not see every row: see hides_rows()';
+
+CREATE FUNCTION kube_reports_internal.require_visible() RETURNS void
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF kube_reports_internal.hides_rows() THEN
+		PERFORM kube_reports_internal.refuse_hidden();
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.require_visible()
+	IS 'raises 42501 if row-level security hides rows from the role that runs this function';
 
 CREATE FUNCTION kube_reports_internal.require_service(cluster uuid, caller kube_reports_internal.caller) RETURNS void
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
+	-- First: the rows that tell who may serve may be hidden.
+	PERFORM kube_reports_internal.require_visible();
 	IF NOT EXISTS (SELECT FROM kube_reports.cluster c WHERE c.uid = cluster
 		AND kube_reports_internal.may_serve(c.id, caller)) THEN
 		RAISE EXCEPTION 'role "%" may not serve cluster %', caller.role, cluster
 			USING ERRCODE = 'insufficient_privilege',
 				HINT = kube_reports_internal.serve_hint(caller, cluster);
 	END IF;
-	IF row_security_active('kube_reports.object') THEN
-		PERFORM kube_reports_internal.refuse_hidden();
-	END IF;
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.require_service(uuid, kube_reports_internal.caller)
 	IS 'raises 42501 unless the caller may act for a cluster, and also for an unknown cluster: a proxy that has lost '
 		'its cluster must not answer that types and objects are not found; nor may one whose owner does not see '
-		'every object''s row';
+		'every row';
 
 CREATE FUNCTION kube_reports_internal.not_served_document(cluster uuid, caller kube_reports_internal.caller)
 	RETURNS bytea

@@ -167,12 +167,14 @@ BEGIN
 				HINT = 'Use BEGIN ISOLATION LEVEL READ COMMITTED; for CALL, SET default_transaction_isolation = ''read '
 					'committed''.';
 	END IF;
+	-- A write that does not see every row gives ids twice, and removes what is in use.
+	PERFORM kube_reports_internal.require_visible();
 	PERFORM kube_reports_internal.refuse_prepare();
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.require_read_committed()
-	IS 'raises 0A000 in a transaction whose snapshot may be too old for a write, and prevents two-phase commit of the '
-		'transaction';
+	IS 'raises 0A000 in a transaction whose snapshot may be too old for a write, 42501 where row-level security hides '
+		'rows from the writer, and prevents two-phase commit of the transaction';
 
 CREATE FUNCTION kube_reports.lock_writes() RETURNS void
 LANGUAGE plpgsql VOLATILE

@@ -125,10 +125,8 @@ DECLARE
 	asked		jsonb := kube_reports_internal.address(type, NULL, 'get', namespace, name);
 	document	text;
 BEGIN
+	PERFORM kube_reports_internal.require_visible();
 	PERFORM kube_reports_internal.known_cluster(cluster);
-	IF row_security_active('kube_reports.object') THEN
-		PERFORM kube_reports_internal.refuse_hidden();
-	END IF;
 	SELECT concat('{"apiVersion":', to_json(concat(asked->>'group', '/', asked->>'version')),
 			',"kind":', to_json(t.kind),
 			',"metadata":', left(o.metadata::text, -1), ',"resourceVersion":"', o.version, '"}',

@@ -42,9 +42,9 @@ BEGIN ATOMIC
 		-- Without that row nothing tells which versions were given.
 		LEFT JOIN kube_reports_internal.store s ON true
 	WHERE c.uid = $1 AND t."group" = $2 AND v.version = $3 AND t.plural = $4
-		AND CASE WHEN s.restore_pending OR l.store IS DISTINCT FROM s.identity
+		AND CASE WHEN kube_reports_internal.hides_rows() THEN kube_reports_internal.refuse_hidden()
+			WHEN s.restore_pending OR l.store IS DISTINCT FROM s.identity
 			OR kube_reports_internal.placed() <> s.tableoid THEN kube_reports_internal.refuse_restoring()
-			WHEN row_security_active('kube_reports.object'::regclass) THEN kube_reports_internal.refuse_hidden()
 			ELSE kube_reports_internal.may_serve(c.id, $5) END;
 END;
 COMMENT ON FUNCTION kube_reports_internal.resolve(uuid, text, text, text, kube_reports_internal.caller)
