@@ -160,6 +160,7 @@ PROCEDURES = {
         "DROP SUBSCRIPTION": "regress/http/test_replication.py::test_subscriber",
         "backend_xmin": f"{RUNBOOK}::test_who_keeps_dead_rows",
         "made by": "regress/http/test_dba.py::test_parts_are_dropped",
+        "as superuser": "regress/http/test_dba.py::test_the_extension_forgets_a_table",
     },
     "docs/packages.md": {
         "ls build/deb": GOALS,

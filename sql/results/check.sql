@@ -371,7 +371,8 @@ BEGIN
 		FROM kube_reports_internal.wrong_scores() w;
 
 	RETURN QUERY SELECT w.name, NULL::integer, NULL::text, NULL::text, w.expected, w.found
-		FROM kube_reports_internal.wrong_tables() w;
+		FROM (SELECT t.* FROM kube_reports_internal.wrong_tables() t
+			UNION ALL SELECT d.* FROM kube_reports_internal.wrong_definitions() d) w;
 
 	RETURN QUERY SELECT 'summary', w.cluster_id, w.namespace, w.name, w.expected, w.found
 		FROM kube_reports_internal.wrong_summaries() w;
@@ -382,5 +383,5 @@ COMMENT ON FUNCTION kube_reports.verify()
 		'set_summaries() with results: a row for each difference, none when all is well. what: the table that is '
 		'wrong. It takes as long as reading everything; rebuild() corrects the differences. It also names tables '
 		'without the rows that every store has, which rebuild() makes, and those that are UNLOGGED or have disabled '
-		'triggers or invalid indexes, which ALTER TABLE or REINDEX correct; where an index or a trigger was dropped, '
-		'expected has the statement that makes it';
+		'triggers or invalid indexes, which ALTER TABLE or REINDEX correct; where an index, a trigger or a key was '
+		'dropped, or a dump would lack a table, expected has the statement that corrects it';

@@ -57,6 +57,25 @@ COMMENT ON FUNCTION kube_reports_internal.tablespace_beside(regclass)
 	IS 'the tablespace of a new partition or index of a table: that of the table, or default_tablespace. Where the '
 		'role may not use it, that of the database, with a warning';
 
+CREATE FUNCTION kube_reports_internal.history_indexes() RETURNS TABLE (definition text)
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	VALUES
+		-- For readers who see single namespaces only.
+		('(cluster_id, namespace, at)'),
+		-- For followers of history, which read in the order of versions.  Rows are also inserted in that order.
+		('(cluster_id, version)'),
+		-- For results that come back, for imports and repairs, and for collect_origins().
+		('(origin)'),
+		-- For collect_subjects().  Most rows have one subject.  With fastupdate, each lookup would read the list of
+		-- pending entries.
+		('USING gin (subjects) WITH (fastupdate = off)'),
+		-- For queries about a time.
+		('USING brin (at) WITH (pages_per_range = 32)');
+END;
+COMMENT ON FUNCTION kube_reports_internal.history_indexes()
+	IS 'the indexes of each month of history, as CREATE INDEX takes them';
+
 CREATE FUNCTION kube_reports.make_history(at timestamptz) RETURNS void
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -67,6 +86,7 @@ DECLARE
 	partition	text := 'report_change_' || to_char(month, 'YYYY_MM');
 	space		name;
 	present		pg_class;
+	definition	text;
 BEGIN
 	-- The name of a partition has four digits for the year.
 	IF at IS NULL OR at < '0001-01-01 00:00:00+00' OR at >= '9999-12-01 00:00:00+00' THEN
@@ -96,20 +116,9 @@ BEGIN
 		partition, space);
 	EXECUTE format('ALTER TABLE kube_reports_internal.%I REPLICA IDENTITY FULL', partition);
 	EXECUTE format('COMMENT ON TABLE kube_reports_internal.%I IS %L', partition, 'history of one month (UTC)');
-	-- For readers who see single namespaces only.
-	EXECUTE format('CREATE INDEX ON kube_reports_internal.%I (cluster_id, namespace, at) TABLESPACE %I', partition,
-		space);
-	-- For followers of history, which read in the order of versions.  Rows are also inserted in that order.
-	EXECUTE format('CREATE INDEX ON kube_reports_internal.%I (cluster_id, version) TABLESPACE %I', partition, space);
-	-- For results that come back, for imports and repairs, and for collect_origins().
-	EXECUTE format('CREATE INDEX ON kube_reports_internal.%I (origin) TABLESPACE %I', partition, space);
-	-- For collect_subjects().  Most rows have one subject.  With fastupdate, each lookup would read the list of pending
-	-- entries.
-	EXECUTE format('CREATE INDEX ON kube_reports_internal.%I USING gin (subjects) WITH (fastupdate = off) '
-		'TABLESPACE %I', partition, space);
-	-- For queries about a time.
-	EXECUTE format('CREATE INDEX ON kube_reports_internal.%I USING brin (at) WITH (pages_per_range = 32) '
-		'TABLESPACE %I', partition, space);
+	FOR definition IN SELECT h.definition FROM kube_reports_internal.history_indexes() h LOOP
+		EXECUTE format('CREATE INDEX ON kube_reports_internal.%I %s TABLESPACE %I', partition, definition, space);
+	END LOOP;
 	EXECUTE format('ALTER TABLE kube_reports_internal.report_change ATTACH PARTITION kube_reports_internal.%I FOR '
 		'VALUES FROM (%L) TO (%L)', partition,
 		month AT TIME ZONE 'UTC', (month + interval '1 month') AT TIME ZONE 'UTC');
