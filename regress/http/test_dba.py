@@ -3,8 +3,10 @@ Statements of an impatient DBA: each is harmless, or refused with a hint, or ver
 docs/operations.md has the repair.
 """
 
+import contextlib
 import re
 
+import psycopg2
 import pytest
 
 from client import POLR, path_of, report, run, until
@@ -255,8 +257,6 @@ def test_parts_are_dropped(store):
     store.well()
 
 
-def test_reindexed(store):
-    """REINDEX CONCURRENTLY of all indexes, which replaces each with a new one, is harmless"""
 DEFINITIONS = [
     ("DROP INDEX kube_reports_internal.result_score; "
      "CREATE INDEX result_score ON kube_reports_internal.result (origin)", "result"),
@@ -322,6 +322,8 @@ def test_the_extension_forgets_a_table(store, tmp_path):
     store.well()
 
 
+def test_reindexed(store):
+    """REINDEX CONCURRENTLY of all indexes, which replaces each with a new one, is harmless"""
     store.psql("REINDEX (VERBOSE) SCHEMA CONCURRENTLY kube_reports_internal; REINDEX SCHEMA CONCURRENTLY kube_reports")
     store.well()
 
@@ -529,6 +531,54 @@ def test_a_dump_is_loaded_over_the_store(store, tmp_path):
     store.well()
 
 
+def test_a_dump_replaces_the_store(own_stack, tmp_path):
+    """pg_restore --clean, with stopped proxies and in one transaction, as the page says"""
+    store = Store(own_stack.begin())
+    if store.psql("SELECT count(*) FROM pg_extension WHERE extname = 'kube_reports'") == "0":
+        pytest.skip("the plain script makes no extension")
+    run(["pg_dump", "-Fc", "-f", tmp_path / "dump", "-d", store.database.connection()])
+    assert store.write().code == 201
+    store.proxy.stop()
+    run(["pg_restore", "--clean", "--single-transaction", "-d", store.database.connection(), tmp_path / "dump"])
+    store.proxy.start()
+    store.proxy.wait_ready()
+    assert store.api.names(POLR, "ns") == [f"r{number}" for number in range(1, store.number)]
+    store.well()
+
+
+def test_results_come_back_after_history_was_loaded_twice(store):
+    """A result that is taken back into history, where the event of its disappearance is there twice"""
+    document = store.write().json
+    name = document["metadata"]["name"]
+    assert store.api.delete(path_of(POLR, "ns") + f"/{name}").code == 200
+    store.psql("INSERT INTO kube_reports_internal.report_change SELECT * FROM kube_reports_internal.report_change "
+               "WHERE settles_at > now()")
+    assert "report_change" in store.verify()
+    store.number -= 1
+    assert store.write().code == 201
+    store.psql("CALL kube_reports.rebuild()")
+    store.well()
+
+
+def test_rebuild_is_interrupted(store):
+    """Upkeep finishes all of it: also what follows the results of the last report"""
+    if VARIANT != "c":
+        pytest.skip("upkeep does all of it: test_upkeep_sql_variant.py")
+    until(lambda: store.psql("SELECT count(*) FROM kube_reports_internal.rollup_delta") == "0", 60, "folded counts")
+    store.psql("UPDATE kube_reports_internal.rollup SET count = count + 1; "
+               "DELETE FROM kube_reports_internal.score_daily")
+    assert {"rollup", "score_daily"} <= set(store.verify())
+    # A session that folds keeps the call from its last step.
+    with contextlib.closing(psycopg2.connect(store.database.connection())) as folds, folds.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(kube_reports_internal.lock_class(), "
+                       "kube_reports_internal.folding_lock())")
+        refused = store.psql("SET statement_timeout = '2s'; CALL kube_reports.rebuild()", check=False)
+        assert "statement timeout" in refused.err
+        assert {"rollup", "score_daily"} <= set(store.verify())
+    until(lambda: store.verify() == [], 60, "upkeep to finish")
+    store.well()
+
+
 def test_detached_history_is_copied_back(store):
     """The statement of the page copies the rows of the month back"""
     partition = store.psql(f"SELECT {MONTH}")
@@ -698,6 +748,19 @@ def test_encodings(store, encoding):
     try:
         refused = store.psql("CREATE EXTENSION kube_reports", database="elsewhere", check=False).err
         assert f"needs a database of encoding UTF8, not {encoding}" in refused and "ENCODING 'UTF8'" in refused
+    finally:
+        store.psql("DROP DATABASE elsewhere", "postgres", database="postgres")
+
+
+def test_row_security_is_off_for_the_database(store):
+    """A new store in it is no dump that is loaded"""
+    store.psql("CREATE DATABASE elsewhere OWNER kube_reports_owner", "postgres", database="postgres")
+    try:
+        store.psql("ALTER DATABASE elsewhere SET row_security = off", "postgres", database="postgres")
+        store.psql("CREATE EXTENSION IF NOT EXISTS kube_reports", database="elsewhere")
+        store.psql(f"INSERT INTO kube_reports.cluster (uid) VALUES ('{store.cluster}')", database="elsewhere")
+        assert store.psql("SELECT restore_pending FROM kube_reports.status", database="elsewhere") == "f"
+        assert store.psql("SELECT count(*) FROM kube_reports.verify()", database="elsewhere") == "0"
     finally:
         store.psql("DROP DATABASE elsewhere", "postgres", database="postgres")
 

@@ -153,7 +153,9 @@ BEGIN
 			FULL JOIN unsettled g ON g.origin = w.origin AND g.key = w.key
 		WHERE coalesce(g.there, false)
 	), taken_back AS MATERIALIZED (
-		SELECT c.origin, c.key, c.first_seen, c.old_since, c.old_status FROM compared c WHERE c.back
+		-- History that was loaded twice has the same event twice.
+		SELECT DISTINCT ON (c.origin, c.key) c.origin, c.key, c.first_seen, c.old_since, c.old_status
+		FROM compared c WHERE c.back ORDER BY c.origin, c.key, c.old_since DESC
 	), remaining AS MATERIALIZED (
 		SELECT c.partition, c.place, max(c.settles_at) FILTER (WHERE NOT c.back AND c.new_status IS NULL) AS settles_at,
 			array_agg(c.key) FILTER (WHERE NOT c.back) AS keys,

@@ -462,6 +462,38 @@ COMMENT ON FUNCTION kube_reports_internal.rebuild_counts()
 	IS 'corrects the current counts and the counts of today from the results, in each table in which they are wrong. '
 		'It waits for the folding lock and for no other writer, and holds the lock until its transaction ends';
 
+CREATE FUNCTION kube_reports_internal.set_rebuilding(rebuilding boolean) RETURNS void
+LANGUAGE sql VOLATILE
+BEGIN ATOMIC
+	UPDATE kube_reports_internal.rollup_mark m SET rebuilding = set_rebuilding.rebuilding
+		WHERE m.rebuilding <> set_rebuilding.rebuilding;
+END;
+COMMENT ON FUNCTION kube_reports_internal.set_rebuilding(boolean)
+	IS 'notes that a rebuild() has begun, or that it has corrected the counts';
+
+-- The folding lock comes before the row's lock, as in a fold.  A rebuild() that is about to end holds it.
+CREATE FUNCTION kube_reports_internal.end_rebuild() RETURNS boolean
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF NOT EXISTS (SELECT FROM kube_reports_internal.rollup_mark m WHERE m.rebuilding)
+		OR NOT pg_try_advisory_xact_lock(kube_reports_internal.lock_class(), kube_reports_internal.folding_lock()) THEN
+		RETURN false;
+	END IF;
+	UPDATE kube_reports_internal.rollup_mark SET rebuilding = false WHERE rebuilding;
+	IF NOT FOUND THEN
+		RETURN false;
+	END IF;
+	PERFORM kube_reports_internal.remove_strays();
+	PERFORM kube_reports_internal.rebuild_counts();
+	RETURN true;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.end_rebuild()
+	IS 'finishes a rebuild() that was interrupted, when no lane waits any more: does what rebuild() does besides the '
+		'lanes. False: there is none, or another session folds or finishes it';
+
 -- Rebuilds everything in this transaction, for callers that hold the store's lock.
 CREATE FUNCTION kube_reports_internal.rebuild_queued() RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -561,6 +593,8 @@ BEGIN
 	PERFORM kube_reports_internal.make_own_rows();
 	INSERT INTO kube_reports_internal.result_rebuild (lane) SELECT l.id FROM kube_reports_internal.lane l ORDER BY l.id
 		ON CONFLICT ON CONSTRAINT result_rebuild_pkey DO UPDATE SET namespace = '', name = '';
+	-- If this call is interrupted, upkeep finishes all of it.
+	PERFORM kube_reports_internal.set_rebuilding(true);
 	COMMIT;
 	PERFORM kube_reports_internal.remove_strays();
 	COMMIT;
@@ -579,11 +613,14 @@ BEGIN
 		COMMIT;
 	END LOOP;
 	PERFORM kube_reports_internal.rebuild_counts();
+	IF kube_reports_internal.has_engine() THEN
+		PERFORM kube_reports_internal.set_rebuilding(false);
+	END IF;
 	COMMIT;
 END
 $$;
 COMMENT ON PROCEDURE kube_reports.rebuild()
 	IS 'derives everything that verify() compares from the documents, while others write. It commits after each step '
 		'of few reports, after removing what belongs to no report, and after the counts. Counts of past days stay as '
-		'they are; to history it adds what is missing between the newest event of a result and the result. Raises '
-		'25001 in a transaction block';
+		'they are; to history it adds what is missing between the newest event of a result and the result. When it is '
+		'interrupted, upkeep of proxies finishes it; another call begins anew. Raises 25001 in a transaction block';

@@ -60,12 +60,12 @@ BEGIN
 		END;
 		RETURN true;
 	END IF;
-	RETURN false;
+	RETURN kube_reports_internal.end_rebuild();
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.remake_step()
-	IS 'finishes a restore, or derives the next results that wait to be derived again; false if there was nothing to '
-		'do';
+	IS 'finishes a restore, or derives the next results that wait to be derived again, or finishes a rebuild() that '
+		'was interrupted; false if there was nothing to do';
 
 CREATE FUNCTION kube_reports.catch_up() RETURNS boolean
 LANGUAGE plpgsql VOLATILE

@@ -8,14 +8,15 @@
 -- A restore begins with CREATE EXTENSION in the session of a dump's script or of pg_restore, or with begin_restore().
 -- Rows of clusters and lanes that only a dump can contain also begin a restore (store/triggers.sql); no other row does.
 
--- The script of every dump sets row_security off.  check_function_bodies is no sign of a dump: CREATE EXTENSION sets it
--- off.
+-- The script of every dump sets row_security off.  A DBA sets it for a database or a role, which is no sign of a dump;
+-- neither is check_function_bodies, because CREATE EXTENSION sets it off.
 CREATE FUNCTION kube_reports_internal.loads_dump() RETURNS boolean
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
-RETURN current_setting('row_security') = 'off';
+RETURN current_setting('row_security') = 'off'
+	AND (SELECT s.source FROM pg_settings s WHERE s.name = 'row_security') = 'session';
 COMMENT ON FUNCTION kube_reports_internal.loads_dump()
-	IS 'whether this session runs the script of a dump: pg_dump sets row_security off at the beginning';
+	IS 'whether this session runs the script of a dump: pg_dump sets row_security off at the beginning of the session';
 
 CREATE FUNCTION kube_reports_internal.dumped_references() RETURNS TABLE (child regclass, name name, definition text)
 LANGUAGE sql STABLE

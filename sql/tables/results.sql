@@ -349,10 +349,13 @@ COMMENT ON COLUMN kube_reports_internal.rollup_delta.id IS 'makes a key, by whic
 
 CREATE TABLE kube_reports_internal.rollup_mark (
 	only_row	boolean PRIMARY KEY DEFAULT true CHECK (only_row),
-	mark		xid8 NOT NULL DEFAULT '0'
+	mark		xid8 NOT NULL DEFAULT '0',
+	rebuilding	boolean NOT NULL DEFAULT false
 );
 COMMENT ON TABLE kube_reports_internal.rollup_mark
 	IS 'one row: deltas of transactions below the mark are folded; never dumped';
+COMMENT ON COLUMN kube_reports_internal.rollup_mark.rebuilding
+	IS 'whether rebuild() has begun and has not corrected the counts yet';
 INSERT INTO kube_reports_internal.rollup_mark DEFAULT VALUES;
 
 CREATE TABLE kube_reports_internal.rollup_daily (
