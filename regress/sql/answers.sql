@@ -45,6 +45,7 @@ SELECT e.report, e.policy, e.subject_name, e.old_status, e.new_status, e.gone_wi
 SELECT cluster_name, namespace, severity, fixed, gone, mean IS NOT NULL AS mean, gone_mean IS NOT NULL AS gone_mean
 	FROM kube_reports.fix_time('-infinity', 'infinity');
 SELECT fixed, gone FROM kube_reports.fix_time('-infinity', 'infinity', true);
+-- Nothing but what is turned off at the beginning.
 SELECT * FROM kube_reports.verify();
 DELETE FROM kube_reports.object;
 
