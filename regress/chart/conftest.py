@@ -1,4 +1,4 @@
-"""The chart, rendered by real helm: .ci/check-chart says which, and where the schemas of Kubernetes are."""
+"""Renders the chart by real helm; .ci/check-chart names the helms, and the directory of Kubernetes' schemas."""
 
 import functools
 import json
@@ -50,7 +50,7 @@ def rendered_text(values, binary, kube_version, release):
 
 
 def render(values=None, binary="helm3", kube_version=KUBE_VERSION, release="kube-reports"):
-    """Returns the objects of the chart with these values, rendered anew for each call."""
+    """Returns the objects of the chart with these values: new objects for each call."""
     return yaml_documents(rendered_text(json.dumps(values or {}), binary, kube_version, release))
 
 

@@ -30,7 +30,7 @@ def test_spread():
 
 
 def test_disruption():
-    """By default, a drained node takes one proxy at a time; several replicas can be asked for"""
+    """By default there are several proxies, and a drain evicts one at a time; the budget can be switched off"""
     objects = render()
     budget = named(objects, "PodDisruptionBudget", "kube-reports")["spec"]
     assert budget["maxUnavailable"] == 1 and "minAvailable" not in budget
@@ -40,7 +40,7 @@ def test_disruption():
 
 
 def test_autoscaling():
-    """Off by default; if on, the autoscaler alone says how many replicas there are"""
+    """Autoscaling is off by default; if it is on, only the autoscaler sets the number of replicas"""
     assert of_kind(render(), "HorizontalPodAutoscaler") == []
     objects = render({"autoscaling": {"enabled": True, "minReplicas": 3, "maxReplicas": 5,
                                       "targetMemoryUtilizationPercentage": 70}})
@@ -54,14 +54,14 @@ def test_autoscaling():
 
 
 def test_rolling_update():
-    """No replica goes before another one is ready"""
+    """A rolling update ends no replica before another one is ready"""
     assert named(render(), "Deployment", "kube-reports")["spec"]["strategy"] == {
         "type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}
     }
 
 
 def test_who_reaches_the_proxies():
-    """By default: everybody the API port, pods the metrics, and nobody another port; what pods reach is not limited"""
+    """By default all clients reach the API port, pods the metrics, and nothing another port; egress is not limited"""
     objects = render()
     policy = named(objects, "NetworkPolicy", "kube-reports")["spec"]
     assert selects(policy["podSelector"], proxy_pod(objects))
@@ -74,7 +74,7 @@ def test_who_reaches_the_proxies():
 
 
 def test_who_reaches_the_database():
-    """Of the chart's pods those that need it, by its only port"""
+    """Only those of the chart's pods that need the database reach it, by its only port"""
     objects = render(BUNDLED)
     policy = named(objects, "NetworkPolicy", "kube-reports-database")["spec"]
     (rule,) = policy["ingress"]

@@ -1,4 +1,4 @@
-"""The bundled database and the setup, by their own scripts and command lines, on this machine's PostgreSQL."""
+"""The bundled database and the setup: their own scripts and command lines run on this machine's PostgreSQL."""
 
 import base64
 import contextlib
@@ -95,7 +95,7 @@ def test_as_a_superuser(server, database):
 
 
 def test_as_the_owner(server, database):
-    """The setup as the owner of the database, who is no superuser and may not create roles: they exist already."""
+    """The setup runs as the database's owner, which is no superuser and may not create roles: the roles exist."""
     server.psql("CREATE ROLE installer LOGIN; ALTER DATABASE reports OWNER TO installer")
     said = server.setup("installer", database, check=False).stderr
     assert "permission denied to create role" in said
@@ -122,7 +122,7 @@ def test_a_role_that_makes_roles(server, database):
 
 @pytest.mark.parametrize("page", ["docs/install.md", "helm/kube-reports/README.md"])
 def test_by_the_pages(server, database, page, tmp_path):
-    """The commands for administrators who keep a powerful role out of the cluster; kubectl may use one namespace"""
+    """The command for administrators who keep a powerful role out of the cluster; kubectl reads only one namespace"""
     (command,) = re.findall(r"^```\n(psql [^\n]*database\.sql)\n```$", (TOP / page).read_text(), re.M)
     kubectl = tmp_path / "kubectl"
     kubectl.write_text(f"""#!/bin/sh
@@ -136,7 +136,7 @@ def test_by_the_pages(server, database, page, tmp_path):
 
 
 def test_two_clusters(server, database):
-    """Two clusters have a role each; one role for both is refused."""
+    """Each of two clusters has its own role; one role for both is refused."""
     server.setup("postgres", database)
     assert (
         f"bound to cluster {CLUSTER} already" in server.setup("postgres", database, cluster=OTHER, check=False).stderr

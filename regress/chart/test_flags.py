@@ -172,7 +172,7 @@ def test_any_parameter_of_libpq():
 
 
 def test_key_of_a_client_certificate():
-    """libpq refuses a key that others than root's group may read."""
+    """libpq refuses a key that other users than root and its group may read."""
     volumes = named(render(MATRIX["external-everything"]), "Deployment", "kube-reports")["spec"]["template"]["spec"][
         "volumes"
     ]
@@ -213,7 +213,7 @@ def test_cloudnative_pg():
 
 
 def test_hooks():
-    """After an installation, groups are taken over, and disabled groups handed back; before the end, all groups."""
+    """Hooks take groups over and hand disabled groups back; before an uninstallation they hand back all groups."""
     jobs = {
         one["metadata"]["annotations"]["helm.sh/hook"]: pod["spec"]
         for one, pod in pods(render())

@@ -93,7 +93,7 @@ def roles_of(objects):
 
 
 def documented():
-    """Returns the objects of docs/security.md in the sections about proxies and hooks; the others are for people."""
+    """Returns the objects of docs/security.md in the sections about proxies and hooks; other sections are for users."""
     sections = (TOP / "docs" / "security.md").read_text().split("\n## ")
     ours = ("The serving certificate and APIServices\n", "What the proxy may do in the cluster\n")
     page = "\n".join(section for section in sections if section.startswith(ours))

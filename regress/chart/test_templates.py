@@ -1,4 +1,4 @@
-"""Every template with every row of the matrix, by both helms, against the schemas of Kubernetes."""
+"""Both helms render every template with every row of the matrix, and the schemas of Kubernetes accept it."""
 
 import collections
 import functools

@@ -229,7 +229,7 @@ def test_certificate_is_renewed_in_time(cluster, tmp_path):
 
 
 def test_lost_secret(cluster):
-    """When one of the two Secrets is lost, both are made anew, because they have the same CA."""
+    """When one of the two Secrets is lost, both are made again, because they have the same CA."""
     cluster.upgrade(cluster.binary)
     before = cluster.data("kube-reports-tls")
     del cluster.secrets["kube-reports-database-tls"]

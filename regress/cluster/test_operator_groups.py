@@ -1,6 +1,6 @@
 """
-The groups of the Compliance Operator and the Trivy Operator on a real kube-apiserver: registered from the CRDs that it
-has, taken over by one command; no result reaches etcd, and reports may be larger than etcd takes.
+The groups of the Compliance Operator and the Trivy Operator on a real kube-apiserver: they are registered from its
+CRDs, and one command takes them over.  No result reaches etcd, and reports may be larger than etcd accepts.
 """
 
 import json
@@ -19,7 +19,7 @@ CHECKS = f"{COMPLIANCE}/{VERSION}/compliancecheckresults"
 REMEDIATIONS = f"{COMPLIANCE}/{VERSION}/complianceremediations"
 VULNERABILITIES = f"{TRIVY}/{VERSION}/vulnerabilityreports"
 GROUPS = (f"{COMPLIANCE}/{VERSION}", f"{TRIVY}/{VERSION}")
-# Vulnerabilities of a report of 16 MB.  etcd takes 1.5 MB, and kube-apiserver 3 MB of an object of its own.
+# Vulnerabilities in a report of 16 MB.  etcd accepts 1.5 MB, and kube-apiserver 3 MB for an object in etcd.
 LARGE = 8000
 
 
@@ -39,7 +39,7 @@ def cluster():
 
 
 def large_report(plane, database):
-    """A report of 16 MB goes through kube-apiserver: created, got, listed, watched, replaced"""
+    """A report of 16 MB goes through kube-apiserver: it is created, read, listed, watched and replaced"""
     api = plane.api()
     document = trivy_report("VulnerabilityReport", "large", NS, **image(vulnerabilities=[
         vulnerability(f"CVE-2026-{number:05}", "LOW", description="d" * 1800) for number in range(LARGE)]))
@@ -66,7 +66,7 @@ def large_report(plane, database):
 
 
 def test_no_result_reaches_etcd(cluster):
-    """What operators write through kube-apiserver is typed in the database, and etcd has none of it"""
+    """Results that operators write through kube-apiserver are in the database, and not in etcd"""
     plane, database = cluster.plane, cluster.stack.database
     for _ in range(2):
         told = command(cluster, "register", "compliance", "trivy",
@@ -84,17 +84,17 @@ def test_no_result_reaches_etcd(cluster):
     assert api.put(path_of(REMEDIATIONS, NS, "ocp4-cis-audit") + "/status", made).code == 200
     api.create(VULNERABILITIES, trivy_report("VulnerabilityReport", "r", NS, **image(vulnerabilities=[
         vulnerability("CVE-2026-0001", "CRITICAL", score=9.8)])), NS)
-    # kube-apiserver reads the discovery of a group that it has just got a while later.
+    # kube-apiserver reads the discovery of a new group some time later.
     until(lambda: plane.kubectl("get", "ccr,vuln", "-n", NS, check=False).code == 0, 120, "the short names")
     assert plane.kubectl("get", "ccr", "-n", NS, "-o", "name").split() == [
         f"compliancecheckresult.{COMPLIANCE}/ocp4-cis-{name}" for name in ("audit", "kubelet")]
     assert "Applied" in plane.kubectl("get", "remediations", "-n", NS)
-    # While upkeep derives what was stored before the types were registered, later results wait for it, too.
+    # Results that were stored before the types were registered are derived by upkeep; later results wait for that, too.
     until(lambda: database.psql("SELECT string_agg(policy || ' ' || rule || ' ' || status, ',' ORDER BY source, rule) "
                                 "FROM kube_reports.typed_result") == (
         "ocp4-cis audit fail,ocp4-cis kubelet pass,ocp4-cis ocp4-cis-audit pass,CVE-2026-0001  fail"), 60, "results")
     large_report(plane, database)
-    # The CRDs' own storage: what is there when the groups are given back.
+    # When the groups are given back, kube-apiserver shows the CRDs' own storage: it is empty.
     for group in GROUPS:
         disable(cluster, group)
     for resource in (CHECKS, REMEDIATIONS, VULNERABILITIES):

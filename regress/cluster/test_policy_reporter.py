@@ -1,6 +1,6 @@
 """
-Policy Reporter as a client: what its API and its metrics show is what is stored, after reports have come, changed and
-gone, and after a rolling restart of the proxies.
+Policy Reporter as a client: its API and its metrics show what is stored, after reports were created, changed and
+deleted, and after a rolling restart of the proxies.
 
 It runs as its own chart starts it, with the chart's service account and roles.  It follows metadata of reports in two
 groups, and gets each report that has changed.
@@ -27,7 +27,7 @@ PROGRAM = "policy-reporter"
 NAMESPACE = "policy-reporter"
 HELM = HELMS["v3.22.0"]
 PATIENCE = 120
-# The labels of a result's metric that say which result of which report it is.
+# The labels of a result's metric that identify the result and its report.
 LABELS = ("namespace", "report", "policy", "rule", "kind", "name", "status", "severity", "source")
 
 pytestmark = pytest.mark.skipif(PROGRAM not in programs() or not HELM.exists(),
@@ -77,14 +77,14 @@ class Reporter:
             return False
 
     def results(self, namespaces):
-        """What its metrics show: the labels of each result."""
+        """Returns the labels of each result in the metrics."""
         shown = [dict(re.findall(r'(\w+)="([^"]*)"', line)) for line in self.get("metrics").splitlines()
                  if re.match(r"(cluster_)?policy_report_result\{", line)]
         return sorted(tuple(one.get(name, "") for name in LABELS) for one in shown
                       if one.get("namespace", "") in namespaces)
 
     def reports(self, namespaces):
-        """What its API counts: for each report how many results of which status."""
+        """Returns the numbers of results by status of each report in the API."""
         listed = json.loads(self.get("v1/policy-reports"))["items"] + \
             json.loads(self.get("v1/cluster-policy-reports"))["items"]
         return sorted((one.get("namespace", ""), one["name"],
@@ -103,7 +103,7 @@ def reporter(plane):
 
 
 def stored(api, namespaces):
-    """The same from the reports themselves: results, and counts of reports."""
+    """Returns the same from the stored reports: the results, and the numbers of each report."""
     results, reports = [], []
     for resource in (POLR, CPOLR, REPS):
         for item in api.get(path_of(resource)).json["items"]:
@@ -125,7 +125,7 @@ def results_of(number, *outcomes):
 
 
 def shown(reporter, api, namespaces, what):
-    """Waits until Policy Reporter shows what is stored; how many results that is."""
+    """Waits until Policy Reporter shows what is stored; returns the number of results."""
     results, reports = stored(api, namespaces)
 
     def same():
@@ -142,14 +142,14 @@ def shown(reporter, api, namespaces, what):
 
 
 def test_what_is_stored(reporter, api, ns):
-    """Reports of two groups and of the cluster come, change and go"""
+    """Policy Reporter shows reports of two groups and of the cluster that are created, changed and deleted"""
     try:
         for number in range(20):
             resource = POLR if number % 2 else REPS
             api.create(resource, report(f"r-{number}", ns, results=results_of(number, "pass", "fail", "warn"),
                                         resource=resource), ns)
         api.create(CPOLR, report(ns, results=results_of(99, "error", "skip"), resource=CPOLR))
-        # Those of the cluster are in no namespace.
+        # Reports of the cluster have no namespace.
         assert shown(reporter, api, ("", ns), "what was written") >= 20 * 3 + 2
         for number in range(0, 20, 3):
             api.put_report(POLR if number % 2 else REPS, f"r-{number}", ns, results_of(number, "fail"))
@@ -162,7 +162,7 @@ def test_what_is_stored(reporter, api, ns):
 
 
 def test_rolling_restart(reporter, cluster, api, ns):
-    """Writes go on while another proxy takes over and the first one begins anew"""
+    """Writes go on while another proxy takes over and the first one restarts"""
     second = cluster.proxy()
     try:
         for number in range(30):
@@ -183,7 +183,7 @@ def test_rolling_restart(reporter, cluster, api, ns):
 
 
 def lead(cluster, api, proxy):
-    """The APIServices lead to this proxy, and kube-apiserver asks it."""
+    """Makes the APIServices name this proxy, and waits until kube-apiserver asks it."""
     cluster.plane.apply(*(cluster.plane.api_service(name, proxy.port) for name in GROUP_VERSIONS))
 
     def asked():

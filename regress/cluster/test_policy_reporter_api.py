@@ -36,8 +36,9 @@ def subject(kind, name, namespace=None, version="v1", uid=None):
 
 def reports():
     """
-    Reports of three kinds: many policies, statuses and severities; without a category, a severity, a resource.  A
-    policy has one source, category and severity: of others Policy Reporter shows one.
+    Yields reports of three kinds with many policies, statuses and severities; some results have no category, severity
+    or resource.  All results of a policy have one source, category and severity: Policy Reporter would show only one of
+    several.
     """
     for number in range(12):
         namespace = ("shop", "payments", "with-dash")[number % 3]
@@ -89,7 +90,7 @@ class Both:
             with urllib.request.urlopen(url, timeout=30) as answer:
                 return json.loads(answer.read())
         except urllib.error.HTTPError as error:
-            # It joins the reports to filter by their labels, and names columns that both tables have.
+            # To filter by labels, Policy Reporter joins the reports, and its query names columns that both tables have.
             if error.code == 500 and "labels" in query:
                 return None
             raise
@@ -128,7 +129,7 @@ def both(tmp_path_factory):
 
 
 def unknown_named(counts):
-    """In some answers Policy Reporter has an empty text for the severity of a result that has none: it is unknown."""
+    """Some answers of Policy Reporter have an empty text for a result without severity: rename that to unknown."""
     if "" in counts:
         counts["unknown"] = counts.get("unknown", 0) + counts.pop("")
     return counts
@@ -136,8 +137,8 @@ def unknown_named(counts):
 
 def comparable(value):
     """
-    An answer without what may differ: the ids, of which only the meaning is the same (see test_resources), the order
-    of lists that Policy Reporter makes from maps, members that are empty.
+    Returns an answer without the differences that are allowed: ids (test_resources compares their meaning), the order
+    of lists that Policy Reporter makes from maps, and empty members.
     """
     if isinstance(value, list):
         return sorted((comparable(one) for one in value), key=lambda one: json.dumps(one, sort_keys=True))
@@ -149,7 +150,7 @@ def comparable(value):
 
 
 def same(both, path, query, form=comparable):
-    """Both answer the same, unless Policy Reporter's own query is broken."""
+    """Checks that both answer the same, unless Policy Reporter's own query is broken."""
     ours, theirs = both.ours(path, **query), both.theirs(path, **query)
     assert theirs is None or form(ours) == form(theirs), (path, query)
 
@@ -163,7 +164,7 @@ FILTERS = ({}, {"sources": "kyverno"}, {"sources": ["kyverno", "falco"], "kinds"
 
 @pytest.mark.parametrize("filters", FILTERS, ids=str)
 def test_counts(both, filters):
-    """What is counted, by each filter"""
+    """Both count the same with each filter"""
     narrow = {**filters, "namespaces": ["shop", "payments"], "status": ["fail", "warn"]}
     paths = [(path, more) for more in (filters, narrow) for path in (
         "v1/namespaces", "v2/namespaces", "v2/sources", "v2/sources/categories", "v2/policies", "v2/findings",
@@ -180,7 +181,7 @@ def test_counts(both, filters):
               ("v2/severity-findings", {**filters, "severities": ["high", "low"]}),
               ("v2/namespace-scoped/kyverno/severity-counts", {**filters, "severities": ["high"]})]
     for path, query in paths:
-        # Both kinds have their own rules: v2's lists of kinds do not regard a kind.
+        # Lists of kinds, and paths of v1, have their own rules for some filters: leave these filters out.
         if path.startswith("v2/") and path.endswith("/kinds") or path == "v1/cluster-resources/kinds":
             query = {key: value for key, value in query.items() if key not in ("kinds", "apis", "status", "exclude")}
         if path.startswith("v1/") and "exclude" in query:
@@ -201,13 +202,13 @@ RESULT_FILTERS = ({}, {"status": ["fail", "error"]}, {"severities": "high", "kin
 
 
 def ordered(page):
-    """A page, with the order of its items."""
+    """Returns the items of a page in their order, and the count of all items."""
     return [comparable(item) for item in page["items"]], page["count"]
 
 
 @pytest.mark.parametrize("filters", RESULT_FILTERS, ids=str)
 def test_results(both, filters):
-    """Pages of results, in their order"""
+    """Both have the same pages of results, in the same order"""
     for path in ("v2/namespace-scoped/results", "v2/cluster-scoped/results"):
         for page in PAGES:
             same(both, path, {**filters, **page}, ordered)
@@ -225,7 +226,7 @@ RESOURCE_PAGES = [page for page in PAGES if "sortBy" not in page] + [
                                      {"exclude": "kyverno:Pod", "categories": "Pod Security"},
                                      {"apis": "pods.v1"}), ids=str)
 def test_resources(both, filters):
-    """Pages of resources, and each resource by its id: what is about it"""
+    """Both have the same pages of resources, and the same answers about the first resource of each page"""
     for path in ("v2/namespace-scoped/resource-results", "v2/cluster-scoped/resource-results"):
         for page in RESOURCE_PAGES:
             ours, theirs = both.ours(path, **filters, **page), both.theirs(path, **filters, **page)

@@ -1,4 +1,4 @@
-"""docs/performance.md: the smaller form of make bench-relief, as the page has it, shows what relieves a cluster."""
+"""The small run of make bench-relief that docs/performance.md names shows how much less etcd has to store."""
 
 import json
 import re
@@ -18,7 +18,7 @@ def test_bench_relief():
     sides = json.loads(last)
     crd, proxy = sides["crd"], sides["proxy"]
     assert [point["reports"] for point in crd["points"]] == [point["reports"] for point in proxy["points"]]
-    # etcd has a key for each report, and what a fresh cluster has beside them.
+    # etcd has a key for each report, and the keys that a fresh cluster has, too.
     assert crd["points"][-1]["etcd_keys"] > count > proxy["points"][-1]["etcd_keys"]
     assert crd["points"][-1]["etcd_mib"] > proxy["points"][-1]["etcd_mib"]
     assert proxy["points"][-1]["database_mib"] > proxy["points"][0]["database_mib"]

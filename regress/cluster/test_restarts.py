@@ -11,7 +11,7 @@ PATH_QUERY = {"allowWatchBookmarks": "true"}
 
 
 class Informer:
-    """Follows a namespace as client-go's reflector does: a list, then watches from the version that was seen last."""
+    """Follows a namespace like client-go's reflector: a list, then watches from the last version that was seen."""
 
     def __init__(self, api, ns):
         self.api, self.path = api, path_of(POLR, ns)
@@ -46,7 +46,7 @@ class Informer:
             pass
 
     def _watch(self):
-        """False when the version is too old, and all has to be listed again."""
+        """Returns false when the version is too old, so that all has to be listed again."""
         try:
             watch = Watch(self.api, self.path, None, {"resourceVersion": self.version, **PATH_QUERY})
         except OSError:
@@ -90,7 +90,7 @@ def informer(api, ns):
 
 
 def write(api, ns, name):
-    """Creates it, in spite of a server that is away for a while."""
+    """Creates a report, and tries again while a server is away."""
     def written():
         try:
             return api.post(path_of(POLR, ns), report(name, ns)).code in (201, 409)
@@ -126,7 +126,7 @@ def restart_database(cluster):
 @pytest.mark.parametrize("fault", [restart_proxy, kill_proxy, restart_apiserver, kill_apiserver, restart_database])
 def test_watch_over(cluster, plane, api, ns, informer, fault):
     """
-    Everything that is written before, meanwhile and afterwards arrives once and in order, and nothing is listed again.
+    Each report that is created before, during and after the fault arrives once and in order, without another list.
     """
     stop = threading.Event()
     written = []

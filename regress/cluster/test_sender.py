@@ -1,6 +1,6 @@
 """
-kube-reports-proxy forward on a real kube-apiserver, whose etcd has the results of the Compliance Operator: what the
-receiver has is what etcd has, whatever ends meanwhile; and Kubescape's kinds, sent as any others.
+kube-reports-proxy forward on a real kube-apiserver, whose etcd has the results of the Compliance Operator: the receiver
+has what etcd has, whichever process is killed; Kubescape's kinds are sent like all others.
 """
 
 import json
@@ -35,7 +35,7 @@ SCAN_CRD = documents("groups.md", "WorkloadConfigurationScan")[0]
 
 
 def scan(name, **controls):
-    """A scan of Kubescape: the status of each control."""
+    """Returns a scan of Kubescape with the status of each control."""
     return {"apiVersion": f"{KUBESCAPE}/v1beta1", "kind": "WorkloadConfigurationScan",
             "metadata": {"name": name, "namespace": NS, "labels": {
                 "kubescape.io/workload-kind": "Deployment", "kubescape.io/workload-name": "web",
@@ -48,10 +48,11 @@ def scan(name, **controls):
 
 
 class Source:
-    """A control plane with CRDs and no proxy in front of it; a receiver beside it; and a sender between both."""
+    """A control plane with CRDs and without a proxy; a receiver; and a sender from the first to the second."""
 
     def __init__(self, directory):
-        # etcd forgets what is older than some seconds, so that watches meet their end (410).  Owners are not there.
+        # etcd forgets versions that are older than some seconds, so that watches end with 410.  The garbage collector
+        # is off, because the owners of the objects do not exist.
         self.cluster = Cluster(apiserver_flags=["--etcd-compaction-interval=5s"],
                                manager_flags=["--controllers=*,-garbage-collector-controller"])
         try:
@@ -83,7 +84,7 @@ class Source:
         self.sender.start()
 
     def kubeconfig(self):
-        """The sender's: with the rights of docs/forwarding.md, and no others."""
+        """Writes the sender's kubeconfig, with the rights of docs/forwarding.md and no others."""
         rights = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "sender"}}
         subjects = [{"kind": "ServiceAccount", "name": "sender", "namespace": NAMESPACE}]
         resources = [{"apiGroups": [path.split("/")[0]], "resources": [path.split("/")[2]], "verbs": ["list", "watch"]}
@@ -97,7 +98,7 @@ class Source:
         return self.plane.write_kubeconfig("sender", token=self.plane.token(NAMESPACE, "sender"))
 
     def etcd(self):
-        """(kind, name, uid, document without what differs) of each object, as kube-apiserver has it."""
+        """Returns (kind, name, uid, document without what differs) of each object in etcd, from kube-apiserver."""
         found = []
         for path in KINDS.values():
             for item in self.api.get(path_of(path)).json["items"]:
@@ -116,14 +117,14 @@ class Source:
                 json.dumps(metadata.get("labels")), json.dumps(rest, sort_keys=True))
 
     def settle(self, seconds=90):
-        """The receiver has exactly what etcd has."""
+        """Waits until the receiver has exactly what etcd has."""
         def same():
             assert self.sender.process.poll() is None, self.sender.log_path.read_text()[-2000:]
             return self.received() == self.etcd()
         until(same, seconds, "the receiver to have what etcd has")
 
     def write(self, path, document, change=None):
-        """Creates an object, or replaces it by what change makes of it."""
+        """Creates an object, or changes the stored one with the function change and replaces it."""
         if change is None:
             return self.api.create(path, document, NS)
         stored = self.api.get(path_of(path, NS, document["metadata"]["name"])).json
@@ -151,7 +152,7 @@ def source():
 
 
 def test_all_of_etcd_arrives(source):
-    """Lists in pages, then changes and deletions: each object with its uid, its time and its results"""
+    """The sender sends lists in pages, then changes and deletions: each object has its uid, its time and its results"""
     for number in range(45):
         source.write(CHECKS, check_result(f"check-{number:03}", "PASS" if number % 3 else "FAIL"))
     source.write(REMEDIATIONS, remediation("check-000"))
@@ -171,13 +172,13 @@ def test_all_of_etcd_arrives(source):
 
 
 def test_whatever_ends(source):
-    """kube-apiserver is killed, the sender, the receiver, the database; etcd forgets meanwhile; objects come and go"""
+    """The sender, kube-apiserver and the database are killed, the receiver restarts, etcd compacts: nothing is lost"""
     for turn in range(3):
         source.sender.kill()
         source.write(CHECKS, check_result(f"turn-{turn}", "FAIL"))
         assert source.api.delete(path_of(CHECKS, NS, f"ocp4-cis-check-{turn + 10:03}")).code == 200
         if turn == 1:
-            # What the sender has read last is forgotten: it lists and compares.
+            # etcd has forgotten the version that the sender has read last: the sender lists and compares.
             _compacted(source)
         source.sender.start()
         source.plane.restart_apiserver(signal.SIGKILL)
@@ -195,7 +196,7 @@ def test_whatever_ends(source):
 
 
 def _compacted(source):
-    """Waits until etcd has forgotten the state that was there before."""
+    """Waits until etcd has forgotten its present version."""
     version = source.api.get(path_of(CHECKS, NS)).json["metadata"]["resourceVersion"]
     count = iter(range(1000))
 
@@ -207,7 +208,7 @@ def _compacted(source):
 
 
 def test_kind_that_goes(source):
-    """A CRD is deleted with its objects, and made again: the others go on, and what comes back is sent"""
+    """A CRD is deleted with its objects, and created again: other kinds go on, and the new objects are sent"""
     name = f"workloadconfigurationscans.{KUBESCAPE}"
     source.plane.kubectl("delete", "crd", name)
     source.write(CHECKS, check_result("meanwhile", "FAIL"))

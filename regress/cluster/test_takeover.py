@@ -1,4 +1,4 @@
-"""A cluster that has the CRDs already, and reports in etcd: taking its groups over, and giving them back."""
+"""The groups of a cluster that has their CRDs, and reports in etcd, are taken over and given back."""
 
 import json
 import threading
@@ -21,7 +21,8 @@ def old_cluster():
 
 def test_without_the_label(old_cluster):
     """
-    What happens without the command: an applied APIService is "configured", and put back by kube-apiserver at once.
+    Without the command, kubectl says that an applied APIService is "configured", and kube-apiserver puts its own back
+    at once.
     """
     plane = old_cluster.plane
     assert api_service(old_cluster)["metadata"]["labels"][AUTOMANAGED] == "true"
@@ -32,7 +33,8 @@ def test_without_the_label(old_cluster):
 
 def test_there_and_back(old_cluster):
     """
-    enable: reports of the proxy, over a restart of kube-apiserver; disable: those of etcd; both again, and each twice.
+    After enable, clients see the proxy's reports, also after a restart of kube-apiserver; after disable, they see those
+    of etcd.  All of this is done twice, and each command runs twice.
     """
     plane = old_cluster.plane
     for _ in range(2):
@@ -45,7 +47,7 @@ def test_there_and_back(old_cluster):
         until(lambda: names(old_cluster) in ([], ["in-the-database"]), 30, "lists of the proxy")
         plane.api().post(path_of(POLR, "default"), report("in-the-database", "default"))
         assert names(old_cluster) == ["in-the-database"]
-        # What a chart that has the CRDs does at its next upgrade.
+        # The next upgrade of a chart with the CRDs changes them like this.
         plane.kubectl("annotate", "crd", "policyreports.wgpolicyk8s.io", "touched=yes", "--overwrite")
         plane.restart_apiserver()
         plane.wait_available(GROUP_VERSION)
@@ -58,7 +60,7 @@ def test_there_and_back(old_cluster):
 
 
 def test_reports_of_a_deleted_namespace(old_cluster):
-    """Hidden reports outlive their namespace: they are back with the CRD, in a namespace that is gone"""
+    """Hidden reports outlive their namespace: after disable they are visible, in a namespace that does not exist"""
     plane, api = old_cluster.plane, old_cluster.plane.api()
     plane.namespace("doomed")
     assert api.post(path_of(POLR, "doomed"), report("hidden", "doomed")).code == 201
@@ -75,7 +77,8 @@ def test_reports_of_a_deleted_namespace(old_cluster):
 
 def test_type_that_is_not_registered(old_cluster):
     """
-    A CRD of the same group and version that the proxies do not serve would vanish: refused, and nothing is changed.
+    The objects of a CRD in the same group and version that the proxies do not serve would be invisible: enable refuses
+    that, and changes nothing.
     """
     crd = json.loads(CRDS[0].read_text(encoding="utf-8"))
     crd["metadata"] = {"name": "exceptions.wgpolicyk8s.io", "annotations": crd["metadata"].get("annotations", {})}
@@ -95,7 +98,7 @@ def test_before_the_proxy_answers(old_cluster):
     """Nothing is taken over while no proxy can answer."""
     old_cluster.first.stop()
     try:
-        # There is no database to ask either: the proxy itself is asked.
+        # The command has no connection to a database either: it asks the proxy itself.
         refused = command(old_cluster, "apiservice", "enable", GROUP_VERSION,
                           f"--service={NAMESPACE}/{SERVICE}:{old_cluster.first.port}",
                           f"--ca-file={old_cluster.stack.pki}/ca.crt", "--timeout=5s", check=False)
@@ -107,7 +110,7 @@ def test_before_the_proxy_answers(old_cluster):
 
 
 def test_without_crds(old_cluster):
-    """A group without CRDs: the APIService is made, and ends with disable."""
+    """A group without CRDs: enable creates the APIService, and disable deletes it."""
     group_version, name = "openreports.io/v1alpha1", "v1alpha1.openreports.io"
     enable(old_cluster, group_version=group_version)
     old_cluster.plane.wait_available(group_version)
@@ -117,8 +120,8 @@ def test_without_crds(old_cluster):
 
 def test_manifest_of_the_page(old_cluster):
     """
-    The YAML of docs/howto.md, applied by kubectl beside the CRD: kube-apiserver leaves it as it is, and makes its own
-    when it is deleted
+    kubectl applies the YAML of docs/howto.md beside the CRD: kube-apiserver leaves it as it is, and makes its own
+    APIService when it is deleted
     """
     plane, stack = old_cluster.plane, old_cluster.stack
     crd = json.loads((TOP / "regress" / "crds" / "vulnerabilityreports.aquasecurity.github.io.json").read_text())
@@ -137,7 +140,7 @@ def test_manifest_of_the_page(old_cluster):
               and plane.api().get(path).code == 200, 60, "the proxy's answer")
         taken = plane.api().get(f"{API_SERVICES}/{name}").json
         assert taken["spec"]["service"]["name"] == SERVICE
-        # What made kube-apiserver put the spec back before.
+        # These two make kube-apiserver put the spec of an APIService back that it manages itself.
         plane.kubectl("annotate", "crd", crd["metadata"]["name"], "touched=yes")
         plane.restart_apiserver()
         plane.wait_available(group_version)
@@ -152,7 +155,7 @@ def test_manifest_of_the_page(old_cluster):
 
 
 def discovered(plane):
-    """What kubectl and controllers learn of each group and version: (freshness, number of types)."""
+    """Returns what kubectl and controllers discover of each group and version: (freshness, number of types)."""
     answer = plane.api().get("/apis", accept="application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")
     return {f"{group['metadata']['name']}/{version['version']}": (version["freshness"],
                                                                   len(version.get("resources", [])))
@@ -161,8 +164,8 @@ def discovered(plane):
 
 def test_discovery_without_proxies(old_cluster):
     """
-    After a hand-back kube-apiserver asks the Service no more: when the proxies are gone, the types of the CRDs are
-    still discovered, which kubectl and the deletion of namespaces need.
+    After a group is given back, kube-apiserver does not ask the Service any more: without proxies, the types of the
+    CRDs are still discovered.  kubectl and the deletion of namespaces need them.
     """
     plane, other = old_cluster.plane, "openreports.io/v1alpha1"
     enable(old_cluster)
@@ -172,7 +175,7 @@ def test_discovery_without_proxies(old_cluster):
           "discovery")
     old_cluster.first.stop()
     until(lambda: discovered(plane)[other][0] == "Stale", 180, "a look at the Service")
-    # It looks at all Services once a minute: two rounds.
+    # kube-apiserver asks all Services once a minute: wait for two rounds.
     ends = time.monotonic() + 130
     while time.monotonic() < ends:
         assert discovered(plane)[GROUP_VERSION] == ("Current", 2)

@@ -1,6 +1,6 @@
 """
-What docs/moving-in.md says that an aggregated group does not have: webhooks, admission policies, ResourceQuota and CEL
-rules work with the CRDs, and none of them with the same group behind the proxies.
+Features that an aggregated group does not have, by docs/moving-in.md: webhooks, admission policies, ResourceQuota and
+CEL rules work with the CRDs, and none of them works with the same group behind the proxies.
 """
 
 import base64
@@ -27,7 +27,7 @@ RULES = [{"apiGroups": ["wgpolicyk8s.io"], "apiVersions": ["*"], "operations": [
 
 
 class Webhooks:
-    """A server of webhooks: /refuse refuses, /change sets a label; asked counts the questions."""
+    """A server of webhooks: /refuse refuses, /change sets a label; asked counts the requests."""
 
     def __init__(self, pki):
         HTTP.stack_command("certificate", pki, "webhook", "/CN=webhook", "serverAuth", "DNS:localhost,IP:127.0.0.1")
@@ -63,7 +63,7 @@ class Webhooks:
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def configuration(self, kind, path, label):
-        """For reports with that label."""
+        """Returns the configuration of a webhook for reports with that label."""
         return {**ADMISSION, "kind": kind, "metadata": {"name": "reports"}, "webhooks": [{
             "name": "reports.example.com", "admissionReviewVersions": ["v1"], "sideEffects": "None", "rules": RULES,
             "failurePolicy": "Fail", "objectSelector": {"matchLabels": label},
@@ -75,7 +75,7 @@ class Webhooks:
 
 
 def policies():
-    """Admission policies in CEL, with their bindings, for reports with a label."""
+    """Yields admission policies in CEL, with their bindings, for reports with a label."""
     def labelled(name, value):
         return (f"has(object.metadata.labels) && '{name}' in object.metadata.labels && "
                 f"object.metadata.labels['{name}'] == '{value}'")
@@ -96,8 +96,8 @@ def policies():
 
 @pytest.fixture(scope="module")
 def limited():
-    """A cluster with CRDs, where all of these are."""
-    # Resources of CRDs are counted at the next round: by default after five minutes.
+    """A cluster with CRDs, with webhooks, admission policies and a CEL rule."""
+    # The quota controller finds the resources of CRDs in its next round: by default after five minutes.
     for own in old_clusters(manager_flags=["--resource-quota-sync-period=10s"]):
         plane = own.plane
         own.webhooks = Webhooks(own.stack.pki)
@@ -119,7 +119,7 @@ def create(cluster, name, **labels):
 
 
 def refused(cluster, by):
-    """Whether a report that this one has to refuse is refused; one that is let in goes again."""
+    """Returns whether a report is refused that this feature has to refuse; deletes a report that was accepted."""
     answer = create(cluster, f"refused-by-{by}", refused_by=by)
     if answer.code == 201:
         cluster.plane.api().delete(path_of(POLR, NS, f"refused-by-{by}"))
@@ -129,7 +129,7 @@ def refused(cluster, by):
 
 
 def changed(cluster, by):
-    """What a report has become that this one has to change."""
+    """Returns the label that this feature has set in a new report, or None."""
     answer = create(cluster, f"changed-by-{by}", changed_by=by)
     if answer.code != 201:
         assert answer.code == 429, answer
@@ -145,7 +145,7 @@ def test_the_page_says_so():
 
 
 def test_with_crds(limited):
-    """Each of them works, once kube-apiserver has noticed it"""
+    """Each of the four features works, once kube-apiserver has noticed it"""
     api = limited.plane.api()
     for by in REFUSERS:
         until(lambda by=by: refused(limited, by), 90, f"the refusal by {by}")
@@ -163,7 +163,7 @@ def test_with_crds(limited):
 
 
 def test_aggregated(limited):
-    """None of them does"""
+    """None of the four features works"""
     asked = dict(limited.webhooks.asked)
     enable(limited)
     api = limited.plane.api()

@@ -28,7 +28,7 @@ class Bucket:
     """An S3 server with one bucket, as files of a directory."""
 
     def __init__(self, directory, pki, disk=None):
-        """disk: the size of a disk of its own, which no other process sees."""
+        """disk: the size of the server's own disk, which no other process sees."""
         self.root = pathlib.Path(directory)
         self.under = []
         if disk:
@@ -66,7 +66,7 @@ class Bucket:
         self.process.wait(15)
 
     def place(self):
-        """The bucket, as the server sees it."""
+        """Returns the bucket's directory as the server sees it."""
         return pathlib.Path(f"/proc/{self.process.pid}/root{self.root}/evidence")
 
     def files(self):
@@ -145,7 +145,7 @@ def test_large_files(evidence, bucket, tmp_path):
 
 
 def test_cut_transfers(evidence, bucket):
-    """An upload that is cut leaves nothing in the bucket, before its first part and after it"""
+    """An upload that is cut before or after its first part leaves nothing in the bucket"""
     cluster, token = evidence.add("cut")
     for size in (100, 12 * MB):
         connection = evidence.connect()
@@ -209,7 +209,7 @@ def test_an_outage_of_the_store(evidence, bucket):
 
 
 def test_full_disk(module_stack, bucket, tmp_path, tmp_path_factory):
-    """The disk of the S3 server is full, for a PUT, a part, the end of an upload: 507; nothing is left."""
+    """The disk of the S3 server is full at a PUT, a part, or the end of an upload: 507, and nothing is left."""
     full = Bucket(tmp_path_factory.mktemp("full") / "root", bucket.pki, disk="16m")
     own = process(module_stack, full, store="s3://evidence/full")
     try:
@@ -217,7 +217,8 @@ def test_full_disk(module_stack, bucket, tmp_path, tmp_path_factory):
         assert own.put("s/1/before", ARF, token).code == 201
         before = full.files()
         filler = full.place().parent / "filler"
-        # A file of one part; one whose last part has no room; one whose parts have, but not the whole beside them.
+        # A file of one part; a file whose last part has no room; a file whose parts have room, but not the whole file
+        # beside them.
         for taken, size in ((13, 4), (0, 20), (4, 10)):
             filler.write_bytes(bytes(taken * MB))
             big_file(tmp_path / "arf", size * MB)

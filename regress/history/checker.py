@@ -1,6 +1,6 @@
 """Checks the records of a run against the shadow log.
 
-Every function of CHECKS is one promise of docs/architecture/store.md ("What is promised", I1 to I11); it yields a text
+Each function of CHECKS checks promises of docs/architecture/store.md ("What is promised", I1 to I11), and yields a text
 for each violation.
 """
 
@@ -9,13 +9,13 @@ from collections import defaultdict
 
 from world import matches
 
-# The database's clock counts microseconds, and a change's time is taken before it is visible.
+# The database's clock counts microseconds, and the time of a change is taken before the change is visible.
 TICK = 1000
 
 # How long the log of a run is kept, in nanoseconds.
 RETENTION = 1_500_000_000
 
-# By this time a restored database, whose floors are visible at once, has clients.
+# Within this time after the floors of a restored database are visible, clients use that database.
 SETTLED = 2_000_000_000
 
 
@@ -203,8 +203,8 @@ def swaps(run):
 
 def existence(run):
     """
-    I11: a create is refused only when the object exists, and other writes only when it does not; successful writes fit
-    the state before them.
+    I11: a create is refused only when the object exists, and other writes only when the object does not exist;
+    successful writes fit the state before them.
     """
     operations = {"create": "A", "replace": "M", "swap": "M", "patch": "M", "jsonpatch": "M",
                   "sql insert": "A", "sql update": "M",
@@ -217,7 +217,7 @@ def existence(run):
             if change is not None and change.operation != operations[write["kind"]]:
                 yield f"{where} at {write['version']} is logged as {change.operation}"
         elif write["kind"] == "create" and write["code"] == 409 or write["kind"] != "create" and write["code"] == 404:
-            # (from when, whether it was there), each until the next one is visible.
+            # (start, whether the object existed): each state lasts until the next one is visible.
             states = [(0, False), *((change.at, change.operation != "D") for change in of_key)]
             ends = [at for at, _ in states[1:]] + [write["ended"]]
             if not any(there == (write["code"] == 409) and at - TICK <= write["ended"]
@@ -338,7 +338,7 @@ def refused_as_expired(watch):
 
 
 def expiry(run):
-    """I9: requests below the floor get 410, and no other requests."""
+    """I9: requests below the floor get 410, and other requests do not."""
     for request in run.watches + run.lists:
         if request["what"] == "watch":
             begun = request["begun"]
@@ -388,7 +388,7 @@ CHECKS = (one_log, restores, answers_are_logged, real_time, swaps, existence, st
 
 
 def counts(run):
-    """Returns the numbers of events that a run must have enough of."""
+    """Returns the numbers of events: soak.py wants enough of some of them."""
     return {
         "events": sum(len(history.changes) for history in run.histories.values()),
         "writes": len(run.writes),
@@ -407,7 +407,7 @@ def counts(run):
 
 
 def check(records, histories, standby_reads=False, most=5):
-    """Returns (counts, {check: [complaints]}), with at most so many complaints of each check."""
+    """Returns (counts, {check: [complaints]}), with at most this number of complaints of each check."""
     run = Run(records, histories, standby_reads)
     complaints = {}
     for one in CHECKS:

@@ -1,4 +1,4 @@
-"""Clients of PostgreSQL's protocol that send a batch as a worker of the proxy does, and die before its end."""
+"""Clients of PostgreSQL's protocol that send a batch like a worker of the proxy, and disconnect too early."""
 
 import json
 import socket
@@ -44,7 +44,7 @@ class Session:
             raise
 
     def receive(self):
-        """The next message: (kind, body)."""
+        """Returns the next message: (kind, body)."""
         head = self._exactly(5)
         return head[:1], self._exactly(struct.unpack("!i", head[1:])[0] - 4)
 
@@ -58,7 +58,7 @@ class Session:
         return found
 
     def send_batch(self, cluster, requests, documents, ending):
-        """Parse, Bind and Execute; ending: b"S" for Sync, b"H" for Flush, b"" for nothing."""
+        """Sends Parse, Bind and Execute; ending: b"S" for Sync, b"H" for Flush, b"" for nothing."""
         texts = [json.dumps(request).encode() for request in requests]
         bodies = [json.dumps(document).encode() for document in documents]
         parameters = (cluster.encode(), array(OID_TEXT, texts), array(OID_BYTEA, bodies))

@@ -41,7 +41,7 @@ def no_lane_lock(database):
 
 def released_before_visible(database):
     replace(database, BATCH,
-            # A failed batch has kept the lock of the session.
+            # A batch that failed before has kept the lock of the session.
             ("PERFORM kube_reports_internal.lock_lane(commit_decided.lane);",
              "PERFORM pg_advisory_unlock_all(); PERFORM pg_advisory_lock(kube_reports_internal.lock_class(), "
              "commit_decided.lane);"),
@@ -70,7 +70,7 @@ def snapshot_before_lock(database):
              "WITH locked AS MATERIALIZED (SELECT kube_reports_internal.lock_lane(commit_decided.lane)), "
              "item AS MATERIALIZED ("),
             ("FROM " + source, "FROM locked, " + source),
-            # A writer must always wait for the lock.
+            # Hold the lock longer, so that other writers wait for it.
             ("PERFORM set_config('kube_reports_internal.api_write', '', true);",
              "PERFORM set_config('kube_reports_internal.api_write', '', true); PERFORM pg_sleep(0.01);"))
 
@@ -162,7 +162,7 @@ def quiet_restore(database, name):
 
 
 def slow_compaction(database):
-    """A floor is set long before it is visible: readers that are served meanwhile are served correctly."""
+    """A floor is set long before it is visible: readers in between are served correctly."""
     replace(database, "kube_reports_internal.compact(integer)",
             ("RETURN more;", "PERFORM pg_sleep(5);\n\tRETURN more;"))
 

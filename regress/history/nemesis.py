@@ -1,6 +1,6 @@
 """
-Faults during a run.  Every function causes a fault, repairs it, and returns when the store answers again.  It returns
-False when it could not cause the fault.
+Faults during a run.  Each function of ALL causes a fault, repairs it, and returns when the store answers again.  It
+returns False when it could not cause the fault.
 """
 
 import http.client
@@ -22,9 +22,9 @@ HALF_BATCH_WRITER = 90_000
 
 
 class Nemesis:
-    """records: where writes of its own are noted.  long_reader_seconds: how long a snapshot stays open.
+    """records: for writes of the nemesis itself.  long_reader_seconds: how long a snapshot stays open.
 
-    lives: the databases that were in use, one after the other; break_database is called for each that comes.
+    lives: the databases that were in use, one after the other; break_database is called for each new one.
     """
 
     def __init__(self, stack, proxies, records, rng, stop, long_reader_seconds=10, break_database=None):
@@ -75,7 +75,7 @@ class Nemesis:
         return [int(line) for line in rows.out.split()] if rows.code == 0 else []
 
     def signal_writer(self, number):
-        """Sends a signal to a backend that holds a lane's lock, as soon as one is seen."""
+        """Sends a signal to a backend that holds a lane's lock, when there is one; returns its process id or None."""
         def holder():
             found = self.backends(f"EXISTS (SELECT FROM pg_locks l WHERE l.pid = a.pid AND {LANE_LOCK} AND l.granted)")
             for pid in found:
@@ -193,7 +193,7 @@ class Nemesis:
         return bool(lanes)
 
     def half_request(self):
-        """Clients that die half way through a request."""
+        """Clients disconnect in the middle of a request."""
         proxy = self.rng.choice(self.proxies)
         api = proxy.api()
         body = b'{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport","metadata":{"name":"half"}}'
@@ -209,8 +209,8 @@ class Nemesis:
 
     def half_batch(self):
         """
-        Clients that die after they have sent a batch: at once, before Sync, or after Sync without reading; one client
-        stays and does not send Sync.
+        Clients send a batch and disconnect: at once without Sync, or after Sync without reading; one client sends Flush
+        instead of Sync, and stays for a second.
         """
         for ending, waits in ((b"", False), (b"S", False), (b"H", True)):
             lane = self.rng.choice(LANES)
@@ -234,7 +234,7 @@ class Nemesis:
                 session.die()
             except OSError:
                 pass
-            # The server may still execute the batch.  Its end is not known, so it may be any time of the run.
+            # The server may still execute the batch.  Its end is not known, so the checker accepts any end in the run.
             for key, nonce in writes:
                 self.records.write("write", kind="create", lane=lane, key=key, nonce=nonce, begun=begun,
                                    ended=now(), code=0,
@@ -242,7 +242,7 @@ class Nemesis:
         self.answers()
 
     def no_lock_is_held(self, pid):
-        """The batch has committed, although its client has not sent Sync."""
+        """Checks that the batch has committed and holds no lock, although its client has not sent Sync."""
         held = self.stack.database.psql(f"SELECT count(*) FROM pg_locks WHERE pid = {pid} AND locktype = 'advisory'",
                                         user="postgres")
         assert held == "0", "a client that does not send Sync keeps a lock"
@@ -260,7 +260,7 @@ class Nemesis:
             assert shown[0] == shown[1], f"a snapshot has changed: {shown}"
 
     def take_dump(self, form):
-        """A dump of one snapshot, in which each lane has reached a certain version."""
+        """Makes a dump of one snapshot, and keeps the version of each lane in that snapshot."""
         file = f"{self.stack.pki}/dump-{len(self.lives)}"
         with psycopg2.connect(self.stack.database.connection()) as session, session.cursor() as cursor:
             cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
@@ -311,7 +311,7 @@ class Nemesis:
         self.restore("plain")
 
     def open_transaction(self):
-        """A DBA's transaction that wrote another table, and one that wrote reports; both stay open for some time."""
+        """A DBA's transactions stay open for some time: one wrote another table, one ran an UPDATE of no report."""
         with psycopg2.connect(self.stack.database.connection()) as session, session.cursor() as cursor:
             cursor.execute("CREATE TABLE IF NOT EXISTS shadow.foreign_table (n int)")
             cursor.execute("INSERT INTO shadow.foreign_table VALUES (1)")

@@ -170,7 +170,7 @@ class Lister:
             remembered = self.versions[lane]
             remembered.append(version)
             if len(remembered) > 200:
-                # Keep some old versions, which the floor shall pass.
+                # Keep some old versions, so that the floor passes them.
                 del remembered[rng.randrange(len(remembered))]
         self.records.write("list", lane=lane, namespace=namespace, selector=selector, match=match,
                            asked=asked, begun=begun,

@@ -42,8 +42,8 @@ NANOSECONDS = "(extract(epoch FROM at) * 1000000)::bigint * 1000"
 
 class Change:
     """
-    version: the place of the change in the order.  shown: the version of the object that the change made; after a
-    restore it is another number.
+    version: the place of the change in the order.  shown: the version of the object after the change; it differs from
+    version when a restore has changed the object.
     """
 
     __slots__ = ("version", "operation", "key", "at", "old_version", "old_nonce", "old_labels", "nonce", "labels",

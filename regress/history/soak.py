@@ -1,12 +1,12 @@
 #!/usr/bin/python3
-"""Writes, watches, lists and resumes under attack, then checks every record against the shadow log.
+"""Writes, watches, lists and resumes during faults, then checks every record against the shadow log.
 
-    regress/history/soak.py                          ten minutes, longer when the machine is slow: every nemesis, and
-                                                     enough of everything
+    regress/history/soak.py                          ten minutes, longer when the machine is slow: every fault, and
+                                                     enough events of each kind
     regress/history/soak.py --seconds 20 --quick     what make check does
     regress/history/soak.py --mutant no-lane-lock    succeeds when the checker finds the mutant
     regress/history/soak.py --mutant all
-    regress/history/soak.py --mutant slow-compaction succeeds when it finds nothing: this mutant only changes times
+    regress/history/soak.py --mutant slow-compaction succeeds when the checker finds nothing: only times change
 
 Exit code 1 when something is wrong, or when the run had too few events to mean anything.  With --keep the records stay.
 """
@@ -43,7 +43,7 @@ FULL = {"events": 100_000, "resumes": 1000, "gone": 50, "conflicts": 1000, "book
 # gets another run with another seed.
 MUTANT = {"events": 1000}
 MUTANT_RUNS = 3
-# A busy machine gets this many times the time for these events, or this many seconds.
+# A run may last this many times its seconds, or these seconds if they are more, until it has these events.
 PATIENCE, PATIENCE_SECONDS = 3, 120
 QUICK = {"events": 2000, "resumes": 40, "gone": 3, "conflicts": 40, "bookmarks": 5, "lists": 40}
 

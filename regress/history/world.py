@@ -13,7 +13,7 @@ POLR = "wgpolicyk8s.io/v1alpha2/policyreports"
 EPHR = "reports.kyverno.io/v1/ephemeralreports"
 LANES = (POLR, EPHR)
 
-# Names whose order differs when keys are glued together, or compared by a locale.
+# Names whose order differs when namespace and name are joined to one text, or compared by a locale.
 NAMESPACES = ("ns-1", "ns-10", "ns-1-a", "ns-2", "ns1")
 NAMES = tuple(f"r{n}" for n in range(24)) + tuple(f"r-{n}" for n in range(12))
 
@@ -31,7 +31,7 @@ def now():
 
 
 def matches(selector, labels):
-    """Evaluates the selectors of SELECTORS by hand, because the product's parser is under test."""
+    """Evaluates the selectors of SELECTORS without the product's parser, which is under test."""
     color, size = labels.get("color"), labels.get("size")
     return {
         "": True,

@@ -6,11 +6,11 @@
  * successor continues at the position that it stored.  An event may be too large for the ring.  The worker reads the
  * ring at its own pace.  Each version concerns the watcher: it must see all of them, in order, once.
  *
- * MUTANT 0 is the protocol as it is used.  The others are broken:
+ * MUTANT 0 is the protocol as it is used.  The others break it:
  *	  1  the worker does not compare after with its position
- *	  2  the worker does not look whether the record was overwritten while it was read
- *	  3  after an overrun the watcher follows without a reading of its own
- *	  4  the worker takes records that it has had already
+ *	  2  the worker does not check whether the record was overwritten while it was read
+ *	  3  after an overrun the watcher follows without a read of the log
+ *	  4  the worker uses records again that it has used before
  *	  5  a successor lowers the mark of what its predecessor may have written
  *	  6  after an overrun the worker does not ask for the state
  */
@@ -44,7 +44,7 @@ inline maybe_killed()
 	fi
 }
 
-/* The bytes of a record are not written at once. */
+/* A record is written in several steps. */
 inline tell(k, a, v)
 {
 	if
@@ -151,7 +151,7 @@ active proctype Worker()
 				fi
 			:: else
 			fi;
-			/* A watcher that follows has had everything up to the position. */
+			/* A watcher that follows has got all versions up to the position. */
 			assert(!following || watched >= position)
 		fi }
 	:: known && !following ->
@@ -160,7 +160,7 @@ active proctype Worker()
 			watched = (newest > watched -> newest : watched);
 			must_read = false
 		:: else ->
-			/* What is in the worker's own ring, which begins above the floor. */
+			/* The watcher gets the versions in the worker's own ring, which begins above the floor. */
 			assert(watched >= floor);
 			watched = (position > watched -> position : watched);
 			following = true

@@ -2,10 +2,10 @@
  * lane.pml
  *	  Model of a lane: batches under the lane's lock, versions, the undo log,
  *	  compaction, a crash of the server; a watcher and a list that is read in
- *	  pieces.  All interleavings are tried.
+ *	  pieces.  spin tries all interleavings.
  *
- * It says what store/write.sql, store/read.sql, store/watch.sql and store/upkeep.sql say.  What one statement sees is
- * one d_step: PostgreSQL gives every statement one snapshot.  A commit becomes durable, then visible, then the locks of
+ * It has the steps of sql/store/write.sql, read.sql, watch.sql and upkeep.sql.  What one statement sees is one d_step:
+ * PostgreSQL gives every statement one snapshot.  A commit becomes durable, then visible, then the locks of
  * its transaction are released.
  *
  * Asserted (numbers of the invariants as in docs/architecture/store.md, "What is promised"):
@@ -13,20 +13,20 @@
  *	  undo		the old state in the log is the state that was replaced
  *	  watch		a list and the stream that follows it miss nothing, until the stream is told that events are gone
  *	  list		all pieces of a list show the state at its version, or the list is cut
- *	  durable	what was answered survives a crash
- *	  crash		versions are not given again to anything that anybody saw
+ *	  durable	a write that was answered survives a crash
+ *	  crash		a version that a reader may have seen is not given to another change
  *
- * MUTANT breaks the scheme in one way; each must be found (regress/model/check):
+ * MUTANT breaks the scheme in one way; the search must find each (regress/model/check):
  *	  1	no lock				2	version drawn before the lock	3	lock released before the change is visible
  *	  4	sequence with a cache	5	stored state read before the lock	6	answered and visible before it is durable
- *	  7	rows removed before the floor is raised	8	floor looked at in an earlier snapshot than the rows
+ *	  7	rows removed before the floor is raised	8	floor read in an earlier snapshot than the rows
  *	  9	list without the undo log	10	watcher's position from the sequence instead of the log
  */
 #ifndef MUTANT
 #define MUTANT 0
 #endif
 
-/* Who reads meanwhile: 1 a watcher, 2 a list.  One at a time: readers do not know of each other. */
+/* The reader: 1 a watcher, 2 a list.  There is one at a time, because readers do not affect each other. */
 #ifndef READER
 #define READER 1
 #endif
@@ -44,24 +44,24 @@ byte epoch = 0;					/* counts crashes */
 byte finished = 0;				/* writers */
 
 /*
- * What is visible.  stored[k]: version of the object k, NONE when there is none.  Nothing is deleted: an added object
- * is enough.
+ * What is visible.  stored[k]: version of the object k, NONE when there is none.  The model deletes no
+ * object, because added objects are enough.
  */
 byte stored[KEYS];
 byte logged_key[VERSIONS];		/* k + 1, NONE for no row */
 byte logged_old[VERSIONS];		/* the version that the change replaced */
 byte lane_floor = 0;
 
-/* The truth, kept beside: which changes were ever visible, and what each object was at each version. */
+/* The truth, for the assertions: the changes that were ever visible, their objects, and the answered versions. */
 bool happened[VERSIONS];
 byte happened_key[VERSIONS];
 bool answered[VERSIONS];
 
-/* What a batch is about to make visible, for the crash: a durable batch becomes visible by recovery. */
+/* The changes that a batch is about to make visible.  After a crash, recovery makes a durable batch visible. */
 typedef Batch {
 	bool		open;
 	bool		durable;
-	byte		version[KEYS];	/* of each key, NONE when the batch leaves it alone */
+	byte		version[KEYS];	/* of each key, NONE when the batch does not write it */
 	byte		old[KEYS];
 }
 Batch batch[WRITERS];
@@ -92,7 +92,7 @@ inline make_visible(w)
 		if
 		:: batch[w].version[k] != NONE ->
 			v = batch[w].version[k];
-			/* crash, order: nobody saw this version or a later one before. */
+			/* crash, order: before, neither this version was visible nor a later one of another batch. */
 			assert(!happened[v]);
 			o = v + 1;
 			do
@@ -101,7 +101,7 @@ inline make_visible(w)
 				o++
 			:: else -> break
 			od;
-			/* undo: what is replaced is what the batch had read. */
+			/* undo: the replaced version is the one that the batch has read. */
 			assert(stored[k] == batch[w].old[k]);
 			stored[k] = v;
 			logged_key[v] = k + 1;
@@ -128,7 +128,7 @@ inline forget(w)
 	batch[w].old[1] = NONE
 }
 
-/* A batch of one or two writes.  Wherever the server crashes the client learns nothing: the batch ends. */
+/* A batch of one or two writes.  When the server crashes, the client gets no answer, and the batch ends. */
 proctype Writer(byte w)
 {
 	byte		mine, done, k, v, o, drawn, cached;
@@ -247,7 +247,7 @@ proctype Writer(byte w)
 					fi;
 					d_step { forget(w) };
 					answered[drawn] = true
-				:: else				/* the answer is lost, the batch is not */
+				:: else				/* the answer is lost, but the batch is not */
 				fi
 			}
 		fi;
@@ -276,7 +276,7 @@ proctype Crash()
 				:: batch[w].open && batch[w].durable && batch[w].version[0] != NONE && !happened[batch[w].version[0]] ->
 					make_visible(w)
 				:: batch[w].open && !batch[w].durable && batch[w].version[0] != NONE && happened[batch[w].version[0]] ->
-					/* It was visible and is gone: only a mutant comes here. */
+					/* The batch was visible and is lost: only a mutant comes here. */
 					k = 0;
 					do
 					:: k < KEYS ->
@@ -304,7 +304,7 @@ proctype Crash()
 	fi
 }
 
-/* Two steps of compaction: in one transaction the floor rises to some visible version, and the rows up to it go. */
+/* Two rounds of compaction: one transaction raises the floor, and removes the rows up to the floor. */
 proctype Compactor()
 {
 	byte		step, v, top;
@@ -352,7 +352,7 @@ proctype Compactor()
 	od
 }
 
-/* Follows a list at the newest version; asks until everything is over. An answer brings at most two events. */
+/* Begins at the newest version, after a list; asks until all writers have ended.  An answer has at most two events. */
 proctype Watcher()
 {
 	byte		position, v, taken, seen_floor;
@@ -365,7 +365,7 @@ proctype Watcher()
 #else
 		newest_version(position);
 #endif
-		/* Whatever happened up to there, the list that the stream follows has shown. */
+		/* The list, which the stream follows, has shown all changes up to this version. */
 		v = 1;
 		do
 		:: v < VERSIONS ->
@@ -411,7 +411,7 @@ proctype Watcher()
 		fi
 	:: else -> break
 	od;
-	/* watch: everything up to the position, and all of it when the stream was not cut. */
+	/* watch: the stream has shown all changes up to its position, and all others, too, when it was not cut. */
 	skip;
 	d_step {
 		v = 1;
@@ -427,7 +427,7 @@ proctype Watcher()
 	}
 }
 
-/* What object k was at version r, by the truth. */
+/* The version of object k when the lane was at version r, by the truth. */
 inline truth_at(k, r, into)
 {
 	into = NONE;
