@@ -272,6 +272,7 @@ DEFINITIONS = [
      "FOREIGN KEY (lane) REFERENCES kube_reports_internal.lane ON DELETE CASCADE NOT VALID", "log_size"),
     ("ALTER TABLE kube_reports_internal.result SET (autovacuum_enabled = off)", "result"),
     ("ALTER TABLE kube_reports.object REPLICA IDENTITY NOTHING", "object"),
+    ("ALTER TABLE kube_reports.object ALTER COLUMN labels DROP EXPRESSION", "object"),
     ("ALTER TABLE kube_reports.object ALTER COLUMN body SET STORAGE PLAIN", "object")]
 
 

@@ -132,6 +132,15 @@ AS $$
 					ELSE 'FULL' END)), '{"replica identity": false}'
 		FROM stored s WHERE s.relreplident = 'n' AND s.relpersistence = 'p'
 	UNION ALL
+	-- New rows would have no labels, and lists by label would lack them.
+	SELECT s.relname, jsonb_build_object('column', a.attname, 'generated', true, 'made by',
+			'ALTER TABLE kube_reports.object DROP COLUMN labels; ALTER TABLE kube_reports.object ADD COLUMN labels '
+			'text[] COLLATE "C" GENERATED ALWAYS AS (kube_reports.label_terms(metadata)) STORED; '
+			'CREATE INDEX object_labels ON kube_reports.object USING gin (labels)'),
+			jsonb_build_object('column', a.attname, 'generated', false)
+		FROM pg_attribute a JOIN stored s ON s.oid = a.attrelid
+		WHERE a.attrelid = 'kube_reports.object'::regclass AND a.attname = 'labels' AND a.attgenerated = ''
+	UNION ALL
 	-- A larger value does not fit into a page.
 	SELECT s.relname, jsonb_build_object('column', a.attname, 'storage', 'extended', 'made by',
 			format('ALTER TABLE %s ALTER COLUMN %I SET STORAGE EXTENDED', s.oid::regclass, a.attname)),
@@ -142,4 +151,5 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.wrong_definitions()
 	IS 'tables whose rows a dump lacks; indexes with other columns than they had, months of history without an index; '
 		'keys that are gone, constraints that are not valid; tables without autovacuum or replica identity; columns '
-		'that cannot hold large values. expected has the statement that corrects each';
+		'that cannot hold large values, labels that are not made from documents. expected has the statement that '
+		'corrects each';
