@@ -1,7 +1,7 @@
 """
 Evidence in an S3 bucket: Versity's gateway, which verifies signatures, serves a directory as a bucket.
 
-The environment has S3_SERVER, the program; .ci/check-evidence builds it.
+The environment has the programs S3_SERVER and HELM3; .ci/check-evidence builds them.
 """
 
 import hashlib
@@ -9,15 +9,18 @@ import http.client
 import json
 import os
 import pathlib
+import shlex
 import signal
 import subprocess
 import threading
 
 import pytest
+import yaml
 
-from client import run, until
-from conftest import free_port
+from client import Api, run, until
+from conftest import TOP, free_port
 from evidence import Evidence, sender_certificates
+from runbook import blocks_of
 
 MB = 1024 * 1024
 ARF = b"<arf>" + b"evidence " * 1000 + b"</arf>"
@@ -236,3 +239,81 @@ def test_full_disk(module_stack, bucket, tmp_path, tmp_path_factory):
     finally:
         own.stop()
         full.stop()
+
+
+# ---------- docs/evidence.md ----------
+
+def block(text):
+    """The block of the page that has this text."""
+    (found,) = (shown for _, shown in blocks_of("docs/evidence.md") if text in shown)
+    return found
+
+
+def test_page(module_stack, bucket, evidence, tmp_path):
+    """The commands of the page for a bucket start a server that stores files there"""
+    cluster, token = evidence.add("page")
+    database = module_stack.database
+    for name, file in (("serving.crt", "serving.crt"), ("serving.key", "serving.key"),
+                       ("senders.crt", "senders/ca.crt")):
+        (tmp_path / name).symlink_to(f"{module_stack.pki}/{file}")
+    port = free_port()
+    text = block("--store=s3").replace("https://s3.example.com", f"https://127.0.0.1:{bucket.port}").replace(
+        "--secure-port=8443", f"--bind-address=127.0.0.1 --secure-port={port} --metrics-port=0 "
+        f"--store-ca-file={module_stack.pki}/ca.crt").replace(
+            "kube-reports-evidence", f"exec {database.directory}/dest/usr/bin/kube-reports-evidence", 1)
+    (tmp_path / "services").write_text(f"[kube-reports]\nhost={database.directory}\ndbname=kube_reports\n"
+                                       "user=kube_reports_proxy\n", encoding="ascii")
+    environment = {**os.environ, "ACCESS_KEY_ID": bucket.access, "SECRET_ACCESS_KEY": bucket.secret,
+                   "PGSERVICEFILE": str(tmp_path / "services")}
+    with subprocess.Popen(["/bin/bash", "-ec", text], cwd=tmp_path, env=environment) as started:
+        try:
+            api = Api(port, f"{module_stack.pki}/ca.crt")
+
+            def listens():
+                assert started.poll() is None
+                try:
+                    return api.get("/readyz").code == 200
+                except OSError:
+                    return False
+            until(listens, 30, "the server of the page")
+            evidence.port, own = port, evidence.port
+            try:
+                assert evidence.put("s/1/a", ARF, token).code == 201
+                assert evidence.get("s/1/a", token).body == ARF
+            finally:
+                evidence.port = own
+        finally:
+            started.send_signal(signal.SIGTERM)
+        assert started.wait(40) == 0
+    assert evidence.database.psql("SELECT name, provider, uri LIKE 's3://evidence/files/%' FROM kube_reports.evidence "
+                                  f"WHERE cluster = '{cluster}'") == "a|s3|t"
+    assert [name for name in bucket.files() if name.startswith("files/")]
+
+
+def test_release_of_the_page(module_stack, bucket):
+    """The flags that the release of the page gives its pods for the store, with the Secret's file and a bucket here"""
+    text = block("evidence.store=s3")
+    words = shlex.split(text[text.index("helm install "):].replace("\\\n", " "))
+    made = run([os.environ["HELM3"], "template", words[2], str(TOP / words[3]), *[word for word in words[4:]
+                if word != "--create-namespace"], "--kube-version=1.31.0"]).out
+    (pod,) = (document["spec"]["template"]["spec"] for document in yaml.safe_load_all(made)
+              if document and document["kind"] == "Deployment" and document["metadata"]["name"].endswith("-evidence"))
+    (container,) = pod["containers"]
+    flags = dict(word.removeprefix("--").split("=", 1) for word in container["args"] if "=" in word)
+    mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    (secret,) = (volume for volume in pod["volumes"] if volume.get("secret", {}).get("secretName") == "bucket")
+    place, _, key = flags["s3-credentials-file"].rpartition("/")
+    assert place == mounts[secret["name"]] and f"--from-file={key}=" in text
+    assert flags["s3-endpoint"] == "https://s3.example.com"
+    path = pathlib.Path(f"{module_stack.database.directory}/{key}")
+    path.write_text(CREDENTIALS + "\n", encoding="ascii")
+    own = Evidence(module_stack, [f"--s3-endpoint=https://127.0.0.1:{bucket.port}", f"--s3-credentials-file={path}",
+                                  f"--s3-region={flags['s3-region']}", f"--store-ca-file={module_stack.pki}/ca.crt"],
+                   store=flags["store"])
+    try:
+        cluster, token = own.add("release")
+        assert own.put("s/1/a", ARF, token).code == 201
+        assert own.get("s/1/a", token).body == ARF
+        assert own.rows(cluster, "name, provider") == "a|s3"
+    finally:
+        own.stop()

@@ -55,7 +55,9 @@ PROCEDURES = {
     "docs/evidence.md": {
         "evidence.volume.size": f"{CHART_FORWARDING}::test_commands_render {INSTALL_PAGE}::test_evidence",
         "evidence.store=s3": f"{CHART_FORWARDING}::test_commands_render "
-                             "regress/http/test_evidence.py::test_secret_of_the_page",
+                             "regress/http/test_evidence.py::test_secret_of_the_page "
+                             "regress/evidence/test_s3.py::test_release_of_the_page",
+        "--store=s3": "regress/evidence/test_s3.py::test_page",
         "```json": "regress/http/test_forward.py::test_metadata_of_evidence",
         "```sql": "regress/http/test_evidence.py::test_page",
         "```": "regress/http/test_evidence.py::test_page",
