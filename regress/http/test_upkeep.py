@@ -114,7 +114,7 @@ LAST_SUCCESS = "kube_reports_upkeep_last_success_timestamp_seconds"
 def test_tasks_that_fail(own_stack):
     """
     The log says once that a task of upkeep fails again and again, with the cause, and once that the task goes on; the
-    metric has the last success of each task
+    metric has the last success of each task, and 0 before the first one
     """
     database = own_stack.begin().database
     for name in ("api_maintain", "api_catch_up"):
@@ -129,7 +129,7 @@ def test_tasks_that_fail(own_stack):
     assert len(said("upkeep is stalled")) == 2
     for task, known in (("maintenance", False), ("catching_up", False), ("merging", True), ("counting", True),
                         ("measuring", True)):
-        assert (proxy.series(LAST_SUCCESS, task=task) is not None) == known, task
+        assert (proxy.series(LAST_SUCCESS, task=task) > 0) == known, task
     for name in ("api_maintain", "api_catch_up"):
         database.psql(MENDED.format(name=name), user="postgres")
     until(lambda: len(said("upkeep goes on")) == 2, 40, "both to go on")
@@ -166,11 +166,15 @@ def test_objects_are_counted_soon(own_stack, ns):
 
 
 def test_replicas_without_upkeep(own_stack):
-    """--upkeep=false: no upkeep process, and no metric that depends on it; result metrics are refused"""
+    """
+    --upkeep=false: no upkeep process, no time of a success, and 0 restarts, which alerts add up; result metrics are
+    refused
+    """
     own_stack.begin()
     proxy = own_stack.proxy(flags=["--upkeep=false"])
     assert proxy.upkeep() is None and len(proxy.workers()) == 2
-    assert proxy.metric("kube_reports_upkeep_restarts_total") is None
+    assert proxy.metric("kube_reports_upkeep_restarts_total") == 0
+    assert proxy.series(LAST_SUCCESS) is None
     assert proxy.metric('kube_reports_database_connections_open{use="upkeep"}') == 0
     assert proxy.metric("kube_reports_database_connections_limit") == 13
     refused = subprocess.run(proxy.command + ["--result-metrics-series=10"], capture_output=True, text=True,
