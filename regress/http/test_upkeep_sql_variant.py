@@ -308,6 +308,42 @@ def test_merge_asks_without_locks(servers):
                          ("DELETE FROM kube_reports.object", [])])
 
 
+def test_rebuild_of_what_waits(servers, proxies):
+    """A rebuild makes the results of waiting changes first: history has each change once, with its writer, as in C"""
+    def body(**statuses):
+        return json.dumps({"results": [{"policy": policy, "result": status} for policy, status in statuses.items()]})
+
+    insert = (INSERT, ["shop", "rebuilt", "{}", body(same="pass", other="pass", gone="fail")])
+    change = ("UPDATE kube_reports.object SET body = %s WHERE name = 'rebuilt'",
+              [body(same="pass", other="fail", new="warn")])
+    events = """
+        SELECT k.policy, c.old_status::text, c.new_status::text, a.name
+        FROM kube_reports_internal.result_change c JOIN kube_reports_internal.origin g ON g.id = c.origin
+            JOIN kube_reports_internal.criterion k ON k.id = c.criterion
+            LEFT JOIN kube_reports_internal.actor a ON a.id = c.actor
+        WHERE g.name = 'rebuilt' ORDER BY c.version, k.policy"""
+    for server in servers:
+        perform(server, [("DELETE FROM kube_reports.object", []), insert])
+    proxy, = proxies()
+    until(lambda: pending(servers[1]) == 0, 60, "pending results")
+    proxy.stop()
+    for server in servers:
+        perform(server, [change])
+        server.psql("CALL kube_reports.rebuild()")
+    assert servers[1].rows("SELECT p.what, p.waiting FROM kube_reports.pending p WHERE p.what = 'results'") == [
+        ("results", 1)]
+    proxies()
+    until(lambda: settled(servers[1]), 60, "the rebuild and pending results")
+    expected = [(policy, None, status, "kube_reports_owner")
+                for policy, status in (("gone", "f"), ("other", "p"), ("same", "p"))]
+    expected += [(policy, *statuses, "kube_reports_owner")
+                 for policy, *statuses in (("gone", "f", None), ("new", None, "w"), ("other", "p", "f"))]
+    for server in servers:
+        assert server.rows(events) == expected, server.variant
+        assert server.rows("SELECT * FROM kube_reports.verify()") == []
+    assert_same(servers, "objects", "results", "counts")
+
+
 def test_strict_dml(servers):
     """With strict_dml the SQL variant refuses what it cannot check in full; deletions stay possible"""
     server = servers[1]

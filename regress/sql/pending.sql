@@ -37,6 +37,12 @@ CREATE VIEW pg_temp.state AS
 		kube_reports_internal.event_horizon(ARRAY(SELECT c.id FROM kube_reports.cluster c)) = (SELECT v.last_value
 			FROM kube_reports_internal.version_seq v) AS all_is_final
 	FROM kube_reports.status s;
+-- Events of a result whose old status is not the new status of the event before, and events that change nothing.
+CREATE VIEW pg_temp.broken AS
+	SELECT c.origin, c.key, c.version, c.old_status, c.new_status
+	FROM (SELECT c.*, lag(c.new_status) OVER (PARTITION BY c.origin, c.key ORDER BY c.version, c.at) AS status_before
+		FROM kube_reports_internal.result_change c) c
+	WHERE c.old_status IS DISTINCT FROM c.status_before OR c.new_status IS NOT DISTINCT FROM c.old_status;
 CREATE FUNCTION pg_temp.catch_up() RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
 	steps		bigint := 0;
@@ -134,6 +140,41 @@ SELECT pg_temp.write('create', 'large', pg_temp.results('fail', 11, 30));
 SELECT pg_temp.catch_up() > 1 AS steps;
 SELECT * FROM pg_temp.stored WHERE name = 'large';
 SELECT * FROM pg_temp.state;
+
+-- A rebuild makes what waits first: history has each change once, in the order of versions, with its actor and time.
+CREATE VIEW pg_temp.told AS
+	SELECT a.name AS actor, kube_reports_internal.status_name(c.old_status) AS was,
+		kube_reports_internal.status_name(c.new_status) AS is, count(*), bool_and(c.at = l.at) AS at_that_time
+	FROM kube_reports_internal.result_change c LEFT JOIN kube_reports_internal.actor a ON a.id = c.actor
+		JOIN kube_reports_internal.origin g ON g.id = c.origin
+		LEFT JOIN kube_reports_internal.change l ON l.version = c.version
+	WHERE g.name = 'rebuilt' GROUP BY c.version, 1, 2, 3 ORDER BY c.version, 2, 3;
+SELECT pg_temp.write('create', 'rebuilt', pg_temp.results('pass', 1, 20));
+SELECT pg_temp.catch_up() > 1 AS steps;
+SELECT pg_temp.write('patch', 'rebuilt', pg_temp.results('fail', 6, 25), true, 'second');
+CALL kube_reports.rebuild();
+SELECT * FROM pg_temp.stored WHERE name = 'rebuilt';
+SELECT * FROM pg_temp.pending;
+SELECT pg_temp.catch_up() > 0 AS steps;
+SELECT * FROM pg_temp.told;
+SELECT count(*) AS broken FROM pg_temp.broken;
+-- The same while a part of the results is made, and the report has been written again since.
+SELECT pg_temp.write('patch', 'rebuilt', pg_temp.results('warn', 1, 20), true, 'third');
+SELECT kube_reports.catch_up() AS more;
+SELECT kube_reports.catch_up() AS more;
+SELECT * FROM pg_temp.pending;
+SELECT pg_temp.write('patch', 'rebuilt', pg_temp.results('error', 11, 30), true, 'fourth');
+CALL kube_reports.rebuild();
+SELECT * FROM pg_temp.stored WHERE name = 'rebuilt';
+SELECT * FROM pg_temp.pending;
+SELECT pg_temp.catch_up() > 0 AS steps;
+SELECT * FROM pg_temp.told;
+SELECT count(*) AS broken FROM pg_temp.broken;
+SELECT * FROM pg_temp.state;
+SELECT pg_temp.write('delete', 'rebuilt', NULL);
+CALL kube_reports.rebuild();
+SELECT count(*) AS deleted FROM pg_temp.told WHERE actor = 'u' AND "is" IS NULL;
+SELECT count(*) AS broken FROM pg_temp.broken;
 
 -- Without the log results are made again; so they are after a restore, and a type that goes takes its own along.
 SELECT pg_temp.write('patch', 'large', pg_temp.results('pass', 1, 20));

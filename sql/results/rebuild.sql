@@ -288,6 +288,75 @@ COMMENT ON FUNCTION kube_reports_internal.remove_strays()
 	IS 'removes results, times of results and history without an origin, all but one of equal rows '
 		'of history, and deltas below the fold mark';
 
+-- Results that are derived from a document include all of its changes.  If some of these changes still waited, a later
+-- step would add events about them to history, behind events with newer versions.  So these changes come first.  They
+-- become one batch, whose events have one time: changes that are more than a second older or newer become another
+-- batch, in a transaction of its own, because a transaction with several batches of new texts can deadlock.  Parts of a
+-- large report that has been begun are transactions of their own, too.
+CREATE FUNCTION kube_reports_internal.apply_waiting(lane integer, namespaces text[], names text[]) RETURNS boolean
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+-- The plan is kept for weeks and may have been made while the tables were empty: use indexes.
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+	begun		record;
+	batch		record;
+BEGIN
+	-- Wait for sessions that apply pending results of these reports.
+	PERFORM FROM kube_reports_internal.result_pending p
+		WHERE p.lane = apply_waiting.lane AND p.namespace = ANY (namespaces) AND p.name = ANY (names)
+		ORDER BY p.namespace, p.name FOR UPDATE;
+	IF NOT FOUND THEN
+		RETURN true;
+	END IF;
+	SELECT p.namespace, p.name INTO begun
+		FROM unnest(namespaces, names) k(namespace, name)
+			JOIN kube_reports_internal.result_pending p
+				ON p.lane = apply_waiting.lane AND p.namespace = k.namespace AND p.name = k.name
+		WHERE p.last IS NOT NULL ORDER BY p.first LIMIT 1;
+	IF FOUND THEN
+		PERFORM kube_reports_internal.apply_pending(apply_waiting.lane, begun.namespace, begun.name);
+		RETURN false;
+	END IF;
+	SELECT array_agg(w.namespace ORDER BY w.last) FILTER (WHERE w.next) AS namespaces,
+			array_agg(w.name ORDER BY w.last) FILTER (WHERE w.next) AS names,
+			array_agg(w.first ORDER BY w.last) FILTER (WHERE w.next) AS firsts,
+			array_agg(w.last ORDER BY w.last) FILTER (WHERE w.next) AS lasts,
+			bool_and(w.next) AS complete
+		INTO batch
+		FROM (SELECT c.*, c.at - min(c.at) OVER () <= interval '1 second' AS next
+			FROM (SELECT p.namespace, p.name, c.first, c.last,
+					(SELECT g.at FROM kube_reports_internal.change g
+						WHERE g.lane = apply_waiting.lane AND g.version = c.last LIMIT 1) AS at
+				FROM unnest(namespaces, names) k(namespace, name)
+					JOIN kube_reports_internal.result_pending p
+						ON p.lane = apply_waiting.lane AND p.namespace = k.namespace AND p.name = k.name
+					CROSS JOIN LATERAL (SELECT min(c.version) AS first, max(c.version) AS last
+						FROM kube_reports_internal.change c
+						WHERE c.lane = apply_waiting.lane AND c.namespace = k.namespace AND c.name = k.name
+							AND c.version >= p.first) c
+				WHERE c.last IS NOT NULL) c) w;
+	IF batch.names IS NULL THEN
+		RETURN true;
+	END IF;
+	PERFORM kube_reports_internal.apply_results(apply_waiting.lane, batch.namespaces, batch.names, batch.firsts,
+		batch.lasts);
+	DELETE FROM kube_reports_internal.result_pending p
+		USING unnest(batch.namespaces, batch.names) k(namespace, name)
+		WHERE p.lane = apply_waiting.lane AND p.namespace = k.namespace AND p.name = k.name;
+	RETURN batch.complete;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.apply_waiting(integer, text[], text[])
+	IS 'updates results of some reports of a lane from the changes that wait in result_pending; false: a later '
+		'transaction must go on. The caller holds the lane''s lock, and sets the times of evaluation';
+
 CREATE FUNCTION kube_reports_internal.rebuild_step(lane integer, max_objects integer DEFAULT 100) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -336,10 +405,9 @@ BEGIN
 		DELETE FROM kube_reports_internal.result_rebuild b WHERE b.lane = rebuild_step.lane;
 		RETURN false;
 	END IF;
-	-- Wait for sessions that apply pending results of a large report.
-	PERFORM FROM kube_reports_internal.result_pending p
-		WHERE p.lane = rebuild_step.lane AND p.namespace = ANY (step.namespaces) AND p.name = ANY (step.names)
-			ORDER BY p.namespace, p.name FOR UPDATE;
+	IF NOT kube_reports_internal.apply_waiting(rebuild_step.lane, step.namespaces, step.names) THEN
+		RETURN true;
+	END IF;
 	-- Restored rows are as right as the rows of the dumped store, and history continues where the dump ended.
 	IF NOT done.restoring THEN
 		PERFORM kube_reports_internal.mend_rows(rebuild_step.lane, step.namespaces, step.names);
