@@ -49,11 +49,6 @@ SELECT p.proname FROM pg_proc p, LATERAL aclexplode(coalesce(p.proacl, acldefaul
 		AND a.privilege_type = 'EXECUTE'
 	ORDER BY 1;
 
--- SECURITY DEFINER functions have a fixed search_path.
-SELECT p.oid::regprocedure FROM pg_proc p
-	WHERE p.pronamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) AND p.prosecdef
-		AND NOT coalesce(p.proconfig::text LIKE '%search_path=pg_catalog, pg_temp%', false);
-
 -- The built-in types.
 SELECT id, "group", plural, kind, namespaced, results, builtin FROM kube_reports.resource_type ORDER BY id;
 

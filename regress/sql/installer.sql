@@ -23,6 +23,11 @@ SELECT p.oid::regprocedure AS no_path FROM pg_proc p JOIN pg_language l ON l.oid
 		AND NOT (p.prokind = 'p' AND p.prosrc ~ '\mCOMMIT;')
 		AND 'search_path=pg_catalog, pg_temp' <> ALL (coalesce(p.proconfig, '{}'));
 
+-- SECURITY DEFINER functions have one, whatever their bodies are.
+SELECT p.oid::regprocedure AS no_path FROM pg_proc p
+	WHERE p.pronamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) AND p.prosecdef
+		AND 'search_path=pg_catalog, pg_temp' <> ALL (coalesce(p.proconfig, '{}'));
+
 -- There every function, relation, type and operator is qualified: what is left of such a body when these and words are
 -- taken out.
 CREATE FUNCTION pg_temp.unqualified(body text) RETURNS text[] LANGUAGE sql AS $$

@@ -59,18 +59,28 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.sql_member(text, text[])
 	IS 'the value at a path of members; null if there is none';
 
--- OFFSET keeps the planner from looking for the member twice.
 CREATE FUNCTION kube_reports_internal.string_at(document kube_reports.report, VARIADIC path text[]) RETURNS text
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE SECURITY DEFINER
-RETURN (SELECT CASE json_typeof(m.value) WHEN 'string' THEN m.value#>>'{}' END
-	FROM (SELECT kube_reports_internal.sql_member(document, path) AS value OFFSET 0) m);
+LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	value		json := kube_reports_internal.sql_member(document, path);
+BEGIN
+	RETURN CASE json_typeof(value) WHEN 'string' THEN value#>>'{}' END;
+END
+$$;
 COMMENT ON FUNCTION kube_reports_internal.string_at(kube_reports.report, text[])
 	IS 'the string at a path of members; null if there is none. NUL, which jsonb cannot read and no text can contain, '
 		'becomes U+FFFD';
 
 CREATE FUNCTION kube_reports_internal.value_at(document kube_reports.report, VARIADIC path text[]) RETURNS text
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE SECURITY DEFINER
-RETURN kube_reports_internal.sql_member(document, path)::jsonb::text;
+LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	RETURN kube_reports_internal.sql_member(document, path)::jsonb::text;
+END
+$$;
 COMMENT ON FUNCTION kube_reports_internal.value_at(kube_reports.report, text[])
 	IS 'the value at a path of members, as JSON; null if there is none';
 
