@@ -687,14 +687,14 @@ def test_many_batches_of_one_sender(module_stack, receiver):
             connection.cursor().execute("SELECT FROM kube_reports_internal.sender_credential WHERE name = 'crowd' "
                                         "FOR UPDATE")
             for count in range(80):
-                threads.append(threading.Thread(target=post, args=("crowd", token)))
+                threads.append(threading.Thread(target=post, args=("crowd", token), daemon=True))
                 threads[-1].start()
                 # 64 wait; each further one is answered at once.
                 until(lambda: queued() + len(answered) >= count, 30, "the batch to wait")
             refused = len(answered)
             assert refused >= 15 and {code for _, code in answered} <= {429, 503}, answered
             before = queued()
-            threads.append(threading.Thread(target=post, args=("bystander", theirs)))
+            threads.append(threading.Thread(target=post, args=("bystander", theirs), daemon=True))
             threads[-1].start()
             until(lambda: ("bystander", 200) in answered or queued() > before, 30, "the other batch")
         for thread in threads:
