@@ -586,6 +586,36 @@ def test_rebuild_is_interrupted(store):
     store.well()
 
 
+def test_the_end_of_a_rebuild_takes_long(store):
+    """
+    Upkeep finishes an interrupted rebuild() when no lane waits; an attempt that is canceled is put off, so that counts
+    are folded meanwhile
+    """
+    if VARIANT != "c":
+        pytest.skip("without an engine, psql takes no step of upkeep")
+    until(lambda: store.psql("SELECT count(*) FROM kube_reports_internal.rollup_delta") == "0", 60, "folded counts")
+    store.proxy.stop()
+    end = "SELECT kube_reports_internal.end_rebuild()"
+    left = ("SELECT rebuilding, attempts, retry_at > now() + interval '30 seconds'"
+            " FROM kube_reports_internal.rollup_mark")
+    store.psql("UPDATE kube_reports_internal.score_daily SET pass = pass + 1; "
+               "SELECT kube_reports_internal.set_rebuilding(true); "
+               "INSERT INTO kube_reports_internal.result_rebuild (lane) SELECT max(id) FROM kube_reports_internal.lane")
+    assert store.psql(end) == "f"
+    store.psql("DELETE FROM kube_reports_internal.result_rebuild")
+    with contextlib.closing(psycopg2.connect(store.database.connection())) as reads, reads.cursor() as cursor:
+        cursor.execute("LOCK TABLE kube_reports_internal.score_daily")
+        assert store.psql(f"SET statement_timeout = '1s'; {end}") == "t"
+        assert store.psql(left) == "t|1|t"
+    assert store.psql(end) == "f" and store.verify() == ["score_daily"]
+    store.psql("UPDATE kube_reports_internal.rollup_mark SET retry_at = now()")
+    assert store.psql(end) == "t" and store.psql(left) == "f|0|f"
+    assert store.verify() == []
+    store.proxy.start()
+    store.proxy.wait_ready()
+    store.well()
+
+
 def test_detached_history_is_copied_back(store):
     """The statement of the page copies the rows of the month back"""
     partition = store.psql(f"SELECT {MONTH}")

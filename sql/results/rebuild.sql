@@ -533,34 +533,49 @@ COMMENT ON FUNCTION kube_reports_internal.rebuild_counts()
 CREATE FUNCTION kube_reports_internal.set_rebuilding(rebuilding boolean) RETURNS void
 LANGUAGE sql VOLATILE
 BEGIN ATOMIC
-	UPDATE kube_reports_internal.rollup_mark m SET rebuilding = set_rebuilding.rebuilding
-		WHERE m.rebuilding <> set_rebuilding.rebuilding;
+	UPDATE kube_reports_internal.rollup_mark m
+		SET rebuilding = set_rebuilding.rebuilding, attempts = 0, retry_at = '-infinity'
+		WHERE m.rebuilding <> set_rebuilding.rebuilding OR m.attempts > 0;
 END;
 COMMENT ON FUNCTION kube_reports_internal.set_rebuilding(boolean)
 	IS 'notes that a rebuild() has begun, or that it has corrected the counts';
 
--- The folding lock comes before the row's lock, as in a fold.  A rebuild() that is about to end holds it.
+-- Lanes come first, also those that another proxy derives: the results of a lane that is put aside may stay wrong for
+-- long, so the counts do not wait for it.  The folding lock comes before the row's lock, as in a fold; a rebuild() that
+-- is about to end holds it.
+-- This reads all results.  In a store for which that takes longer than a step of upkeep may take, the step is canceled:
+-- the next attempt is put off, because counts are not folded during an attempt.
 CREATE FUNCTION kube_reports_internal.end_rebuild() RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	IF NOT EXISTS (SELECT FROM kube_reports_internal.rollup_mark m WHERE m.rebuilding)
+	IF NOT EXISTS (SELECT FROM kube_reports_internal.rollup_mark m
+			WHERE m.rebuilding AND m.retry_at <= clock_timestamp())
+		OR EXISTS (SELECT FROM kube_reports_internal.result_rebuild b WHERE b.attempts = 0)
 		OR NOT pg_try_advisory_xact_lock(kube_reports_internal.lock_class(), kube_reports_internal.folding_lock()) THEN
 		RETURN false;
 	END IF;
-	UPDATE kube_reports_internal.rollup_mark SET rebuilding = false WHERE rebuilding;
+	-- Another session may have finished it before this one had the lock.
+	PERFORM FROM kube_reports_internal.rollup_mark m WHERE m.rebuilding FOR UPDATE;
 	IF NOT FOUND THEN
 		RETURN false;
 	END IF;
-	PERFORM kube_reports_internal.remove_strays();
-	PERFORM kube_reports_internal.rebuild_counts();
+	BEGIN
+		PERFORM kube_reports_internal.remove_strays();
+		PERFORM kube_reports_internal.rebuild_counts();
+		PERFORM kube_reports_internal.set_rebuilding(false);
+	EXCEPTION WHEN query_canceled THEN
+		UPDATE kube_reports_internal.rollup_mark m
+			SET attempts = m.attempts + 1, retry_at = kube_reports_internal.next_attempt(m.attempts);
+	END;
 	RETURN true;
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.end_rebuild()
 	IS 'finishes a rebuild() that was interrupted, when no lane waits any more: does what rebuild() does besides the '
-		'lanes. False: there is none, or another session folds or finishes it';
+		'lanes. When it is canceled, it is tried again after minutes. False: there is none, it is not time, or another '
+		'session folds or finishes it';
 
 -- Rebuilds everything in this transaction, for callers that hold the store's lock.
 CREATE FUNCTION kube_reports_internal.rebuild_queued() RETURNS void

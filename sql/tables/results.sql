@@ -350,12 +350,17 @@ COMMENT ON COLUMN kube_reports_internal.rollup_delta.id IS 'makes a key, by whic
 CREATE TABLE kube_reports_internal.rollup_mark (
 	only_row	boolean PRIMARY KEY DEFAULT true CHECK (only_row),
 	mark		xid8 NOT NULL DEFAULT '0',
-	rebuilding	boolean NOT NULL DEFAULT false
+	rebuilding	boolean NOT NULL DEFAULT false,
+	attempts	integer NOT NULL DEFAULT 0,
+	retry_at	timestamptz NOT NULL DEFAULT '-infinity'
 );
 COMMENT ON TABLE kube_reports_internal.rollup_mark
 	IS 'one row: deltas of transactions below the mark are folded; never dumped';
 COMMENT ON COLUMN kube_reports_internal.rollup_mark.rebuilding
 	IS 'whether rebuild() has begun and has not corrected the counts yet';
+COMMENT ON COLUMN kube_reports_internal.rollup_mark.attempts
+	IS 'how often upkeep was canceled while it finished the rebuild()';
+COMMENT ON COLUMN kube_reports_internal.rollup_mark.retry_at IS 'the time until which upkeep does not try that again';
 INSERT INTO kube_reports_internal.rollup_mark DEFAULT VALUES;
 
 CREATE TABLE kube_reports_internal.rollup_daily (
