@@ -168,19 +168,55 @@ COMMENT ON FUNCTION kube_reports_internal.sql_field(text)
 	IS 'a field in the form in which field_hash() hashes it, in a third of the time: each write computes the ids of '
 		'all its results';
 
-CREATE FUNCTION kube_reports_internal.sql_proven_rows(cluster_id integer, said json) RETURNS json
-LANGUAGE plpgsql STABLE STRICT
+CREATE FUNCTION kube_reports_internal.sql_refuse_id(what text, id bigint) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
-DECLARE
-	wrong		record;
 BEGIN
-	WITH r AS MATERIALIZED (
-		SELECT * FROM json_to_recordset(said) AS r(criterion bigint, source text, policy text, rule text,
-			category text, severity text, subject bigint, api_version text, kind text, subject_namespace text,
-			subject_name text, subject_uid text, detail bigint, message text, properties text, exceptions text[])
-	)
-	SELECT * INTO wrong FROM (
+	RAISE EXCEPTION 'the id % of a % is not the hash of its fields', id, what
+		USING ERRCODE = 'invalid_parameter_value',
+			DETAIL = 'Each id of a result comes with its fields, in one row of the report''s results at least.',
+			HINT = 'Check that proxy and extension are of versions that fit together.';
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.sql_refuse_id(text, bigint)
+	IS 'raises 22023: a proxy gave a result the id of a text without the text';
+
+-- An absent member is null.  One statement reads the rows, whose reading takes longest, and compares each id with the
+-- field_hash() of the fields in one of the rows.  This includes rows of results that disappeared, to which history
+-- refers.
+CREATE FUNCTION kube_reports_internal.result_difference(mapping_id bigint,
+	mapping kube_reports.report, cluster_id integer,
+		old_metadata kube_reports.report, old_body kube_reports.report, metadata kube_reports.report,
+			body kube_reports.report, prepared text DEFAULT NULL,
+		OUT key bigint, OUT wanted boolean, OUT old_status "char", OUT "position" integer,
+		OUT criterion bigint, OUT source text, OUT policy text, OUT rule text, OUT category text, OUT severity text,
+		OUT subject bigint, OUT api_version text, OUT kind text, OUT subject_namespace text,
+			OUT subject_name text, OUT subject_uid text,
+		OUT status "char", OUT native_status text, OUT score double precision,
+		OUT detail bigint, OUT message text, OUT properties text, OUT exceptions text[], OUT evaluated_at timestamptz)
+			RETURNS SETOF record
+LANGUAGE plpgsql VOLATILE ROWS 10
+SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+	said		json;
+BEGIN
+	IF result_difference.mapping_id IS NULL THEN
+		RETURN;
+	END IF;
+	said := coalesce(result_difference.prepared, kube_reports_internal.sql_ask_results(result_difference.mapping_id,
+		result_difference.mapping, result_difference.cluster_id, result_difference.old_metadata,
+		result_difference.old_body, result_difference.metadata, result_difference.body));
+	RETURN QUERY WITH r AS MATERIALIZED (
+		SELECT r.* FROM json_to_recordset(said)
+			AS r(key bigint, wanted boolean, old_status "char", "position" integer,
+				criterion bigint, source text, policy text, rule text, category text, severity text,
+				subject bigint, api_version text, kind text, subject_namespace text, subject_name text,
+				subject_uid text, status "char", native_status text, score double precision,
+				detail bigint, message text, properties text, exceptions text[], evaluated_at timestamptz)
+	), wrong AS (
 		SELECT 'criterion' AS what, r.criterion AS id FROM r
 			WHERE r.criterion IS NOT NULL
 			GROUP BY r.criterion
@@ -202,48 +238,16 @@ BEGIN
 		SELECT 'subject', s.id FROM (SELECT DISTINCT r.subject AS id, r.api_version, r.kind, r.subject_namespace,
 				r.subject_name, r.subject_uid FROM r WHERE r.subject IS NOT NULL) s
 			WHERE (int8send(s.id) = substring(sha256(kube_reports_internal.sql_field('subject')
-				|| kube_reports_internal.sql_field(cluster_id::text) || kube_reports_internal.sql_field(s.api_version)
+				|| kube_reports_internal.sql_field(result_difference.cluster_id::text)
+				|| kube_reports_internal.sql_field(s.api_version)
 				|| kube_reports_internal.sql_field(s.kind) || kube_reports_internal.sql_field(s.subject_namespace)
 				|| kube_reports_internal.sql_field(s.subject_name)
 				|| kube_reports_internal.sql_field(s.subject_uid)) FROM 1 FOR 8)) IS NOT true
-	) w LIMIT 1;
-	IF FOUND THEN
-		RAISE EXCEPTION 'the id % of a % is not the hash of its fields', wrong.id, wrong.what
-			USING ERRCODE = 'invalid_parameter_value',
-				DETAIL = 'Each id of a result comes with its fields, in one row of the report''s results at least.',
-				HINT = 'Check that proxy and extension are of versions that fit together.';
-	END IF;
-	RETURN said;
+	)
+	SELECT r.* FROM r
+		WHERE (SELECT kube_reports_internal.sql_refuse_id(w.what, w.id) FROM wrong w LIMIT 1) IS NOT true;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.sql_proven_rows(integer, json)
-	IS 'rows of result_difference() from a proxy. Raises 22023 if an id is not the field_hash() of the fields in one '
-		'of the rows. This includes rows of results that disappeared, to which history refers';
-
--- An absent member is null.
-CREATE FUNCTION kube_reports_internal.result_difference(mapping_id bigint,
-	mapping kube_reports.report, cluster_id integer,
-		old_metadata kube_reports.report, old_body kube_reports.report, metadata kube_reports.report,
-			body kube_reports.report, prepared text DEFAULT NULL,
-		OUT key bigint, OUT wanted boolean, OUT old_status "char", OUT "position" integer,
-		OUT criterion bigint, OUT source text, OUT policy text, OUT rule text, OUT category text, OUT severity text,
-		OUT subject bigint, OUT api_version text, OUT kind text, OUT subject_namespace text,
-			OUT subject_name text, OUT subject_uid text,
-		OUT status "char", OUT native_status text, OUT score double precision,
-		OUT detail bigint, OUT message text, OUT properties text, OUT exceptions text[], OUT evaluated_at timestamptz)
-			RETURNS SETOF record
-LANGUAGE sql VOLATILE ROWS 10
-BEGIN ATOMIC
-	SELECT r.* FROM json_to_recordset(kube_reports_internal.sql_proven_rows(cluster_id, coalesce(prepared,
-			kube_reports_internal.sql_ask_results(mapping_id, mapping, cluster_id, old_metadata, old_body, metadata,
-				body))::json))
-		AS r(key bigint, wanted boolean, old_status "char", "position" integer,
-			criterion bigint, source text, policy text, rule text, category text, severity text,
-			subject bigint, api_version text, kind text, subject_namespace text, subject_name text, subject_uid text,
-			status "char", native_status text, score double precision,
-			detail bigint, message text, properties text, exceptions text[], evaluated_at timestamptz)
-		WHERE mapping_id IS NOT NULL;
-END;
 COMMENT ON FUNCTION kube_reports_internal.result_difference(bigint, kube_reports.report, integer, kube_reports.report,
 	kube_reports.report, kube_reports.report, kube_reports.report, text)
 	IS 'the results that changed from one state of a document to another (body null: there is no document). wanted '
