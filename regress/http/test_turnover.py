@@ -54,10 +54,14 @@ def test_ten_turnovers(own_stack):
     assert last == first
     assert database.psql("SELECT * FROM kube_reports.verify()") == ""
 
-    # Criteria go with the months of history that may name them.
+    # Subjects and criteria go with the months of history that may name them.
     assert count(NAMED_BY_HISTORY)["criterion"] == 11 * 5
+    until(lambda: settled(lambda found: database.psql("SELECT count(*) FROM kube_reports_internal.subject "
+                                                      "WHERE unused_since IS NOT NULL") == str(10 * REPORTS)), 60,
+          "notes of subjects that have no results")
     database.psql("DELETE FROM kube_reports_internal.report_change c USING kube_reports_internal.origin g "
                   "WHERE g.id = c.origin AND g.namespace <> 'ns-10'; "
+                  "UPDATE kube_reports_internal.subject SET unused_since = unused_since - interval '4 months'; "
                   "UPDATE kube_reports_internal.criterion SET last_counted = last_counted - interval '3 months'")
     until(lambda: settled(lambda found: (found["origin"], found["subject"], found["criterion"])
                           == (REPORTS, REPORTS, 5), NAMED_BY_HISTORY), 60, "the removal of names")

@@ -91,10 +91,12 @@ CALL upkeep();
 SELECT (SELECT count(*) FROM kube_reports_internal.subject) AS subjects,
 	(SELECT count(*) FROM kube_reports_internal.origin) AS origins,
 	(SELECT count(*) FROM kube_reports_internal.criterion) AS criteria;
--- Criteria go with the months that can have told of them.
+-- Subjects and criteria go with the months that can have told of them.
+UPDATE kube_reports_internal.subject SET unused_since = unused_since - interval '4 months';
 UPDATE kube_reports_internal.criterion SET last_counted = last_counted - interval '3 months';
 CALL hurried_upkeep();
-SELECT (SELECT count(*) FROM kube_reports_internal.criterion) AS criteria;
+SELECT (SELECT count(*) FROM kube_reports_internal.subject) AS subjects,
+	(SELECT count(*) FROM kube_reports_internal.criterion) AS criteria;
 SELECT count(*) AS wrong FROM kube_reports.verify();
 
 -- So do users, whoever writes again among them.

@@ -75,19 +75,44 @@ SELECT * FROM pg_temp.events OFFSET 10;
 SELECT pg_temp.said('a', '{fail,pass,fail,pass,warn}');
 SELECT * FROM pg_temp.stored OFFSET 3;
 SELECT * FROM kube_reports.verify();
--- Each index of a month answers a question: namespaces, followers, reports, subjects, times.
+-- Each index of a month answers a question: namespaces, followers, reports, times.
 SELECT regexp_replace(pg_get_indexdef(i.indexrelid), '^.* USING ', '') AS index
 	FROM pg_inherits p JOIN pg_index i ON i.indrelid = p.inhrelid
 	WHERE p.inhparent = 'kube_reports_internal.report_change'::regclass GROUP BY 1 ORDER BY 1;
 
 -- Subjects that only history names stay, also those of a row that names several.
 SELECT kube_reports.delete_report(:'one', 'policyreports.wgpolicyk8s.io', 'ns', n) FROM unnest('{a,b}'::text[]) n;
+CREATE VIEW pg_temp.subjects AS
+	SELECT s.name, s.uid, s.unused_since IS NOT NULL AS unused,
+		s.unused_since > (SELECT max(c.at) FROM kube_reports_internal.report_change c) AS later
+	FROM kube_reports_internal.subject s ORDER BY 1, 2;
 SELECT pg_temp.collect_subjects() AS removed;
-SELECT s.name FROM kube_reports_internal.subject s ORDER BY 1;
+SELECT * FROM pg_temp.subjects;
+-- They go when history has dropped all months that may name them.  A subject that has results again stays.
+UPDATE kube_reports_internal.subject SET unused_since = unused_since - interval '4 months';
+SELECT pg_temp.said('again', '{pass}');
+SELECT * FROM pg_temp.subjects;
+SELECT pg_temp.collect_subjects() AS removed;
+SELECT * FROM pg_temp.subjects;
+-- Also if the results are those of a report that was about another subject.
+CREATE FUNCTION pg_temp.about(uid text) RETURNS boolean LANGUAGE sql AS $$
+	SELECT kube_reports.patch_report('00000000-0000-0000-0000-000000000001', 'policyreports.wgpolicyk8s.io', 'ns',
+		'again', jsonb_build_object('scope', jsonb_build_object('uid', uid))) IS NOT NULL
+$$;
+SELECT pg_temp.about('7');
+SELECT pg_temp.collect_subjects() AS removed;
+SELECT * FROM pg_temp.subjects;
+SELECT pg_temp.about(NULL);
+SELECT * FROM pg_temp.subjects;
+-- An event that rebuild() adds is later than the time that was noted.
+SELECT kube_reports.delete_report(:'one', 'policyreports.wgpolicyk8s.io', 'ns', 'again');
+SELECT pg_temp.collect_subjects() AS removed;
+SELECT * FROM pg_temp.subjects;
 DELETE FROM kube_reports_internal.report_change c USING kube_reports_internal.origin g
-	WHERE g.id = c.origin AND g.name = 'b';
-SELECT pg_temp.collect_subjects() AS removed;
-SELECT s.name FROM kube_reports_internal.subject s ORDER BY 1;
+	WHERE g.id = c.origin AND g.name = 'again' AND c.new_statuses IS NULL;
+CALL kube_reports.rebuild();
+SELECT * FROM pg_temp.subjects;
+SELECT * FROM kube_reports.verify();
 
 -- A large report: its arrays are stored out of line.
 SELECT pg_temp.said('large', array_fill('fail'::text, '{3000}'), true);

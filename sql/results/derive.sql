@@ -253,7 +253,7 @@ BEGIN
 				ORDER BY d.criterion) n
 			ON CONFLICT DO NOTHING
 	), new_subject AS (
-		INSERT INTO kube_reports_internal.subject (id, cluster_id, api_version, kind, namespace, name, uid)
+		INSERT INTO kube_reports_internal.subject AS o (id, cluster_id, api_version, kind, namespace, name, uid)
 			SELECT n.id, target.cluster_id, n.api_version, n.kind,
 				n.subject_namespace, n.subject_name, n.subject_uid
 			FROM (SELECT DISTINCT ON (d.subject) d.subject AS id, d.api_version, d.kind, d.subject_namespace,
@@ -261,11 +261,13 @@ BEGIN
 				FROM difference d JOIN (SELECT i.id FROM (SELECT DISTINCT d.subject AS id
 					FROM difference d WHERE d.wanted) i
 					LEFT JOIN LATERAL (SELECT true AS stored FROM kube_reports_internal.subject s
-						WHERE s.id = i.id AND s.cluster_id = target.cluster_id LIMIT 1) s ON true
+						WHERE s.id = i.id AND s.cluster_id = target.cluster_id
+							AND s.unused_since IS NULL LIMIT 1) s ON true
 					WHERE s.stored IS NULL) m ON m.id = d.subject
 				WHERE d.wanted
 				ORDER BY d.subject) n
-			ON CONFLICT DO NOTHING
+			ON CONFLICT ON CONSTRAINT subject_pkey DO UPDATE SET unused_since = NULL
+				WHERE o.cluster_id = excluded.cluster_id AND o.unused_since IS NOT NULL
 	), new_detail AS (
 		INSERT INTO kube_reports_internal.detail (id, message, properties, exceptions)
 			SELECT n.id, n.message, n.properties::jsonb, n.exceptions
@@ -455,16 +457,17 @@ BEGIN
 				ORDER BY a.criterion) n
 			ON CONFLICT DO NOTHING
 	), new_subject AS (
-		INSERT INTO kube_reports_internal.subject (id, cluster_id, api_version, kind, namespace, name, uid)
+		INSERT INTO kube_reports_internal.subject AS o (id, cluster_id, api_version, kind, namespace, name, uid)
 			SELECT n.id, target.cluster_id, n.api_version, n.kind,
 				n.subject_namespace, n.subject_name, n.subject_uid
 			FROM (SELECT DISTINCT ON (a.subject) a.subject AS id, a.api_version, a.kind, a.subject_namespace,
 					a.subject_name, a.subject_uid
 				FROM added a WHERE a.subject IN (SELECT i.id FROM (SELECT DISTINCT a.subject AS id FROM added a) i
 					WHERE NOT EXISTS (SELECT FROM kube_reports_internal.subject s
-						WHERE s.id = i.id AND s.cluster_id = target.cluster_id OFFSET 0))
+						WHERE s.id = i.id AND s.cluster_id = target.cluster_id AND s.unused_since IS NULL OFFSET 0))
 				ORDER BY a.subject) n
-			ON CONFLICT DO NOTHING
+			ON CONFLICT ON CONSTRAINT subject_pkey DO UPDATE SET unused_since = NULL
+				WHERE o.cluster_id = excluded.cluster_id AND o.unused_since IS NOT NULL
 	), new_detail AS (
 		INSERT INTO kube_reports_internal.detail (id, message, properties, exceptions)
 			SELECT n.id, n.message, n.properties::jsonb, n.exceptions

@@ -210,35 +210,6 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.collect_origins(tid, tid)
 	IS 'removes origins in a range of places to which neither reports, results nor history refer';
 
-CREATE FUNCTION kube_reports_internal.collect_subjects(first tid, behind tid, OUT looked_at bigint, OUT removed bigint)
-LANGUAGE plpgsql VOLATILE
-SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-	candidates	bigint[];
-BEGIN
-	SELECT count(*), array_agg(s.id) FILTER (WHERE u.used IS NULL) INTO looked_at, candidates
-		FROM kube_reports_internal.subject s
-			LEFT JOIN LATERAL (SELECT true AS used WHERE EXISTS (SELECT FROM kube_reports_internal.result r
-				WHERE r.subject = s.id)
-					OR EXISTS (SELECT FROM kube_reports_internal.report_change c
-						WHERE c.subjects @> ARRAY[s.id]) OFFSET 0) u
-						ON true
-		WHERE s.ctid >= first AND s.ctid < behind;
-	removed := 0;
-	IF candidates IS NOT NULL THEN
-		PERFORM kube_reports_internal.lock_store();
-		DELETE FROM kube_reports_internal.subject s WHERE s.id = ANY (candidates)
-			AND NOT EXISTS (SELECT FROM kube_reports_internal.result r WHERE r.subject = s.id)
-			AND NOT EXISTS (SELECT FROM kube_reports_internal.report_change c
-						WHERE c.subjects @> ARRAY[s.id]);
-		GET DIAGNOSTICS removed = ROW_COUNT;
-	END IF;
-END
-$$;
-COMMENT ON FUNCTION kube_reports_internal.collect_subjects(tid, tid)
-	IS 'removes subjects in a range of places to which neither results nor history refer';
-
 -- Only clusters have history.
 CREATE FUNCTION kube_reports_internal.history_names_from() RETURNS timestamptz
 LANGUAGE sql VOLATILE
@@ -248,8 +219,49 @@ AS $$
 		THEN kube_reports_internal.history_begins() - interval '1 month' ELSE 'infinity' END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.history_names_from()
-	IS 'a time: history cannot refer to a criterion or actor that was last used before it. The time is a month before '
-		'the oldest month of history; infinity if there are no clusters, because only clusters have history';
+	IS 'a time: history cannot refer to a subject, criterion or actor that was last used before it. The time is a '
+		'month before the oldest month of history; infinity if there are no clusters, because only clusters have '
+		'history';
+
+-- History has no index by subject, because the index would make every write slower.  A subject without results is noted
+-- under the store's lock, so that no writer is about to refer to it, with a time behind all events that there are.  A
+-- writer that stores new results of the subject removes the note.  So when history has dropped all months up to that
+-- time, no event refers to the subject.
+CREATE FUNCTION kube_reports_internal.collect_subjects(first tid, behind tid, OUT looked_at bigint, OUT removed bigint)
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	begins		timestamptz := kube_reports_internal.history_names_from();
+	unnoted		bigint[];
+	candidates	bigint[];
+BEGIN
+	-- CASE: a subject that history may name is not looked for.
+	SELECT count(*), array_agg(s.id) FILTER (WHERE u.used IS NULL AND s.unused_since IS NULL),
+			array_agg(s.id) FILTER (WHERE u.used IS NULL AND (s.unused_since < begins OR begins = 'infinity'))
+		INTO looked_at, unnoted, candidates
+		FROM kube_reports_internal.subject s
+			LEFT JOIN LATERAL (SELECT true AS used WHERE CASE WHEN s.unused_since >= begins THEN true
+				ELSE EXISTS (SELECT FROM kube_reports_internal.result r WHERE r.subject = s.id) END OFFSET 0) u ON true
+		WHERE s.ctid >= first AND s.ctid < behind;
+	removed := 0;
+	IF num_nonnulls(unnoted, candidates) > 0 THEN
+		PERFORM kube_reports_internal.lock_store();
+		UPDATE kube_reports_internal.subject s
+			SET unused_since = greatest(now(), kube_reports_internal.history_ends())
+			WHERE s.id = ANY (unnoted) AND s.unused_since IS NULL
+				AND NOT EXISTS (SELECT FROM kube_reports_internal.result r WHERE r.subject = s.id);
+		-- Read the time again: a cluster may have been registered since.
+		begins := kube_reports_internal.history_names_from();
+		DELETE FROM kube_reports_internal.subject s WHERE s.id = ANY (candidates) AND s.unused_since < begins
+			AND NOT EXISTS (SELECT FROM kube_reports_internal.result r WHERE r.subject = s.id);
+		GET DIAGNOSTICS removed = ROW_COUNT;
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.collect_subjects(tid, tid)
+	IS 'removes subjects in a range of places to which no results refer, and to which history cannot refer; notes '
+		'those that have lost their results';
 
 -- History has no index by criterion, because the index would make every write slower.  Each event comes with counts, so
 -- a criterion's last count is removed after its last event.  When history has dropped the month of that removal, no
@@ -484,7 +496,7 @@ BEGIN
 	END IF;
 	SELECT s.* INTO next FROM kube_reports_internal.garbage_sweep s ORDER BY s.due_at, s.what LIMIT 1;
 	-- These lookups search every month of history.
-	IF next.what IN ('origin', 'subject') THEN
+	IF next.what = 'origin' THEN
 		max_rows := greatest(1, max_rows / 4);
 	END IF;
 	SELECT pg_relation_size(c.oid) / current_setting('block_size')::bigint,

@@ -67,9 +67,6 @@ BEGIN ATOMIC
 		('(cluster_id, version)'),
 		-- For results that come back, for imports and repairs, and for collect_origins().
 		('(origin)'),
-		-- For collect_subjects().  Most rows have one subject.  With fastupdate, each lookup would read the list of
-		-- pending entries.
-		('USING gin (subjects) WITH (fastupdate = off)'),
 		-- For queries about a time.
 		('USING brin (at) WITH (pages_per_range = 32)');
 END;

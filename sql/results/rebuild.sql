@@ -215,6 +215,11 @@ BEGIN
 		UPDATE kube_reports_internal.criterion k SET last_counted = greatest(k.last_counted, written_at)
 			FROM (SELECT DISTINCT l.criterion FROM lacking l WHERE l.new_status IS NULL ORDER BY l.criterion) l
 			WHERE k.id = l.criterion
+	), named AS (
+		-- These events come without results: see collect_subjects().
+		UPDATE kube_reports_internal.subject s SET unused_since = NULL
+			FROM (SELECT DISTINCT l.subject FROM lacking l WHERE l.new_status IS NULL ORDER BY l.subject) l
+			WHERE s.id = l.subject AND s.unused_since IS NOT NULL
 	), noted AS (
 		INSERT INTO kube_reports_internal.result_since (origin, key, first_seen, since)
 			SELECT l.origin, l.key, l.first_seen, written_at FROM lacking l

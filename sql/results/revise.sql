@@ -57,7 +57,8 @@ BEGIN
 				AND CASE WHEN d.criterion <> r.criterion THEN EXISTS (SELECT FROM kube_reports_internal.criterion t
 					WHERE t.id = d.criterion) ELSE true END
 				AND CASE WHEN d.subject <> r.subject THEN EXISTS (SELECT FROM kube_reports_internal.subject t
-					WHERE t.id = d.subject AND t.cluster_id = target.cluster_id) ELSE true END
+					WHERE t.id = d.subject AND t.cluster_id = target.cluster_id
+						AND t.unused_since IS NULL) ELSE true END
 				AND CASE WHEN d.status <> r.status THEN EXISTS (SELECT FROM kube_reports_internal.actor a
 					WHERE a.id = c.actor_id AND a.last_used >= date_trunc('month', now())) ELSE true END)) AS fits,
 			array_agg(ROW(r.place, g.id, d.key, k.namespace, k.last, c.actor_id, d.criterion, d.subject, d.detail,

@@ -58,9 +58,13 @@ CREATE TABLE kube_reports_internal.subject (
 	kind		text COLLATE "C" NOT NULL,
 	namespace	text COLLATE "C" NOT NULL,
 	name		text COLLATE "C" NOT NULL,
-	uid			text COLLATE "C" NOT NULL
+	uid			text COLLATE "C" NOT NULL,
+	unused_since timestamptz
 );
 COMMENT ON TABLE kube_reports_internal.subject IS 'the resources that results are about; each belongs to a cluster';
+COMMENT ON COLUMN kube_reports_internal.subject.unused_since
+	IS 'garbage collection found no result of the subject, and all of its history is older than this time; null: it '
+		'has results, or had some when it was last looked for. Writers set null before they store results';
 
 CREATE TABLE kube_reports_internal.detail (
 	id			bigint PRIMARY KEY,
