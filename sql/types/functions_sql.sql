@@ -184,7 +184,8 @@ COMMENT ON FUNCTION kube_reports_internal.sql_refuse_id(text, bigint)
 
 -- An absent member is null.  One statement reads the rows, whose reading takes longest, and compares each id with the
 -- field_hash() of the fields in one of the rows.  This includes rows of results that disappeared, to which history
--- refers.
+-- refers.  The planner expects as many rows as from the function in C.  If it expected few, callers would compare each
+-- row of a large report with each other row.
 CREATE FUNCTION kube_reports_internal.result_difference(mapping_id bigint,
 	mapping kube_reports.report, cluster_id integer,
 		old_metadata kube_reports.report, old_body kube_reports.report, metadata kube_reports.report,
@@ -196,7 +197,7 @@ CREATE FUNCTION kube_reports_internal.result_difference(mapping_id bigint,
 		OUT status "char", OUT native_status text, OUT score double precision,
 		OUT detail bigint, OUT message text, OUT properties text, OUT exceptions text[], OUT evaluated_at timestamptz)
 			RETURNS SETOF record
-LANGUAGE plpgsql VOLATILE ROWS 10
+LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
