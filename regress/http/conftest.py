@@ -49,6 +49,8 @@ checks_of_c = only_c_because("register_crd() in SQL checks names and versions, n
 fields_of_c = only_c_because("writes by SQL leave managed fields as they are in the variant in SQL")
 sql_writers_of_c = only_c_because("writes by SQL exclude each other in the variant in SQL, as DML does")
 writes_of_c = only_c_because("the proxy of the variant in SQL decides on writes, and does not call write_batch()")
+bookmarks_of_c = only_c_because("the proxy of the variant in SQL makes bookmarks itself, at once")
+rebuilds_of_c = only_c_because("in the variant in SQL only the upkeep of a proxy takes the steps of a rebuild")
 # A condition on a row l of pg_locks: true for the lock of a lane.
 LANE_LOCK = "l.locktype = 'advisory' AND l.classid = 1802661986 AND l.objid::int > 0"
 # The number of this worker of pytest-xdist, or of this command of .ci/jobs.sh. The first port is random, because

@@ -10,7 +10,7 @@ import psycopg2
 import pytest
 
 from client import POLR, path_of, report, run, until
-from conftest import TOP, VARIANT, Stack
+from conftest import TOP, VARIANT, Stack, rebuilds_of_c
 from runbook import block
 
 SCHEMAS = "('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)"
@@ -567,10 +567,9 @@ def test_results_come_back_after_history_was_loaded_twice(store):
     store.well()
 
 
+@rebuilds_of_c
 def test_rebuild_is_interrupted(store):
     """Upkeep finishes all of it: also what follows the results of the last report"""
-    if VARIANT != "c":
-        pytest.skip("upkeep does all of it: test_upkeep_sql_variant.py")
     until(lambda: store.psql("SELECT count(*) FROM kube_reports_internal.rollup_delta") == "0", 60, "folded counts")
     store.psql("UPDATE kube_reports_internal.rollup SET count = count + 1; "
                "DELETE FROM kube_reports_internal.score_daily")
@@ -586,13 +585,12 @@ def test_rebuild_is_interrupted(store):
     store.well()
 
 
+@rebuilds_of_c
 def test_the_end_of_a_rebuild_takes_long(store):
     """
     Upkeep finishes an interrupted rebuild() when no lane waits; an attempt that is canceled is put off, so that counts
     are folded meanwhile
     """
-    if VARIANT != "c":
-        pytest.skip("without an engine, psql takes no step of upkeep")
     until(lambda: store.psql("SELECT count(*) FROM kube_reports_internal.rollup_delta") == "0", 60, "folded counts")
     store.proxy.stop()
     end = "SELECT kube_reports_internal.end_rebuild()"

@@ -234,6 +234,15 @@ def test_security_page_names_existing_tests():
     assert count > 30
 
 
+def test_tests_of_one_variant_are_told():
+    """The page about the SQL variant names each file with tests that only the C variant runs, and no other file"""
+    marked = {path.name for path in (TOP / "regress" / "http").glob("test_*.py")
+              if re.search(r"^(@|pytestmark = )(only_c\w*|\w+_of_c)\b", path.read_text(), re.MULTILINE)}
+    told = (TOP / "docs" / "managed.md").read_text().partition("### What the tests leave out")[2].partition("\n### ")[0]
+    rows = [line.split(" | ")[0] for line in told.splitlines() if line.startswith("| ")]
+    assert marked and marked == {name for row in rows for name in re.findall(r"`(test_\w+\.py)`", row)}
+
+
 def test_differences_are_told():
     """
     ADM-03, ADM-04: the list of differences names the checks of kube-apiserver that aggregated groups do not have

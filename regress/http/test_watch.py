@@ -12,7 +12,7 @@ import psycopg2
 import pytest
 
 from client import CPOLR, PARTIAL, POLR, TABLE, expired, failure, path_of, report, until
-from conftest import only_c
+from conftest import bookmarks_of_c
 from pods import crd
 
 
@@ -314,7 +314,7 @@ def test_timeout_ends_cleanly(api, watching, ns):
         assert watch.end(seconds=20) == [] and watch.error is None
 
 
-@only_c  # in the variant in SQL the proxy makes bookmarks itself, at once
+@bookmarks_of_c
 def test_late_bookmark(own_stack, ns):
     """
     W-40, W-41: a late bookmark is not sent if a newer event came meanwhile; the next one is
