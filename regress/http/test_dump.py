@@ -29,7 +29,7 @@ SELECT k.id, k.source, k.policy, k.rule, k.category, k.severity FROM kube_report
 SELECT s FROM kube_reports_internal.subject s ORDER BY s.id;
 SELECT a FROM kube_reports_internal.actor a ORDER BY a.id;
 SELECT s FROM kube_reports_internal.result_since s ORDER BY s.origin, s.key;
-SELECT c FROM kube_reports_internal.report_change c ORDER BY c.version, c.keys;
+SELECT c FROM kube_reports_internal.report_change c ORDER BY c.version, c.ids;
 SELECT t.id, t.mapping_id, t.mapping FROM kube_reports.resource_type t WHERE NOT t.builtin ORDER BY t.id;
 """
 

@@ -111,6 +111,11 @@ def fill(api):
         stored = api.get(path_of(POLR, "ns", f"r{number}")).json
         stored["results"] = [result("shared", "fail")]
         assert api.put(path_of(POLR, "ns", f"r{number}"), stored).code == 200
+    # Results of one subject or several, of one rule or several.
+    pods = [{"kind": "Pod", "name": name} for name in ("one", "two")]
+    api.create(POLR, report("pods", "ns", results=[result("shared", resources=pods)]), "ns")
+    api.create(POLR, report("pods-and-rules", "ns", results=[result("shared", resources=pods),
+                                                             result("p1", "fail", resources=pods)]), "ns")
     before = api.get(path_of(POLR, "ns")).json["metadata"]["resourceVersion"]
     for number in range(20, 23):
         assert api.delete(path_of(POLR, "ns", f"r{number}")).code == 200

@@ -39,7 +39,7 @@ DERIVED = {
             e.gone_with::text, a.name
         FROM kube_reports_internal.report_change c JOIN kube_reports_internal.origin g ON g.id = c.origin
             JOIN kube_reports_internal.actor a ON a.id = c.actor
-            CROSS JOIN LATERAL kube_reports_internal.unpacked_changes(c.keys, c.criteria, c.subjects, c.old_statuses,
+            CROSS JOIN LATERAL kube_reports_internal.unpacked_changes(c.ids, c.criterion, c.subject, c.old_statuses,
                 c.new_statuses, c.gone_with, c.first_seen, c.old_since) e""",
     "objects": """
         SELECT o.namespace, o.name, (o.metadata::jsonb - '{uid,creationTimestamp}'::text[])::text, o.body::text,

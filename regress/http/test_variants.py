@@ -393,9 +393,17 @@ FUNCTIONS = {
                             *m.random.choice([["a", "b"], ["c"], ["a"], ["c", "a"], ["c", "0"]])]),
     "field_hash": ("kube_reports_internal.field_hash(VARIADIC $1)",
                    lambda m: [m.random.choice(HOSTILE) for _ in range(m.random.randrange(1, 4))]),
-    "packed": ("kube_reports_internal.packed(CASE WHEN $1[1] = '' THEN $1[2:]::bigint[] ELSE "
-               "array_replace($1[2:]::bigint[], 1, NULL) END)",
-               lambda m: [m.random.choice(["", "nulls"]), *m.random.choices(["1", "2"], k=m.random.randrange(4))]),
+    "history": ("SELECT json_build_array(p, (SELECT json_agg(u) FROM kube_reports_internal.unpacked_changes(p.joined, "
+                "p.common, CASE cardinality(p.ids) WHEN 1 THEN 0 END, p.letters, NULL, p.letters, p.times, NULL) u)) "
+                "FROM (SELECT g.ids, kube_reports_internal.common(g.ids) AS common, "
+                "kube_reports_internal.joined_ids(g.places, g.ids, "
+                "ARRAY(SELECT n / 2 FROM unnest(g.places) n)) AS joined, "
+                "kube_reports_internal.letters(g.given::\"char\"[]) AS letters, kube_reports_internal.packed("
+                "ARRAY(SELECT to_timestamp(n::integer) FROM unnest(g.given) n)) AS times "
+                "FROM (SELECT CASE $1[1] WHEN '' THEN $1[2:] ELSE array_replace($1[2:], '1', NULL) END AS given, "
+                "$1[2:]::bigint[] AS ids, ARRAY(SELECT generate_series(1, cardinality($1[2:]))::bigint) AS places"
+                ") g) p",
+                lambda m: [m.random.choice(["", "nulls"]), *m.random.choices(["1", "2"], k=m.random.randrange(4))]),
 }
 
 

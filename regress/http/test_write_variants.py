@@ -34,7 +34,7 @@ STATE = """
             concat(e.old_status, '-', e.new_status, '-', e.gone_with), a.name
         FROM kube_reports_internal.report_change c JOIN kube_reports_internal.origin g ON g.id = c.origin
             JOIN kube_reports_internal.actor a ON a.id = c.actor,
-            kube_reports_internal.unpacked_changes(c.keys, c.criteria, c.subjects, c.old_statuses, c.new_statuses,
+            kube_reports_internal.unpacked_changes(c.ids, c.criterion, c.subject, c.old_statuses, c.new_statuses,
                 c.gone_with, c.first_seen, c.old_since) e
         WHERE g.namespace = :'namespace'
     UNION ALL SELECT 'pending', p.name, '', '', '' FROM kube_reports_internal.result_pending p

@@ -109,7 +109,7 @@ INSERT INTO public.regress_call VALUES
 	('placed', $$kube_reports_internal.placed()$$),
 	('status_name', $$kube_reports_internal.status_name('p')$$),
 	('unpacked_changes',
-		$$kube_reports_internal.unpacked_changes('{1}', '{2}', '{3}', NULL, '{p}', NULL, NULL, NULL)$$),
+		$$kube_reports_internal.unpacked_changes('{1}', 2, 3, NULL, 'p', NULL, NULL, NULL)$$),
 	('excluded_from_score', $$kube_reports_internal.excluded_from_score('MANUAL')$$),
 	('severity_weight', $$kube_reports.severity_weight('high')$$),
 	('setting', $$kube_reports.setting('history_retention')$$),

@@ -39,24 +39,41 @@ SELECT kube_reports_internal.field_hash('criterion', 'kyverno', 'p', 'r', '', 'h
 	kube_reports_internal.field_hash('a', 'bc'), kube_reports_internal.field_hash('ab', 'c'),
 	kube_reports_internal.field_hash('\u00e4', NULL), kube_reports_internal.field_hash(VARIADIC '{}');
 -- Rows of history, packed and unpacked.
-SELECT kube_reports_internal.packed('{7,7,7}'::bigint[]) AS same,
-	kube_reports_internal.packed('{7,7,8}'::bigint[]) AS others,
-	kube_reports_internal.packed('{7,NULL,7}'::bigint[]) AS nulls_too,
-	kube_reports_internal.packed('{p,p}'::"char"[]) AS chars,
-	kube_reports_internal.packed('{NULL,NULL}'::"char"[]) AS nulls,
-	kube_reports_internal.packed('{}'::bigint[]) AS none,
-	kube_reports_internal.packed('{5}'::bigint[]) AS one, kube_reports_internal.packed(NULL::bigint[]) AS missing;
+SELECT kube_reports_internal.common('{7,7,7}') AS same, kube_reports_internal.common('{7,7,8}') AS others,
+	kube_reports_internal.common('{7,NULL,7}') AS nulls_too, kube_reports_internal.common('{NULL,7}') AS null_first,
+	kube_reports_internal.common('{NULL}') AS null, kube_reports_internal.common('{}') AS none,
+	kube_reports_internal.common('{5}') AS one, kube_reports_internal.common(NULL) AS missing;
+SELECT kube_reports_internal.joined_ids('{1,2}', '{3,3}', '{4,4}') AS alike,
+	kube_reports_internal.joined_ids('{1,2}', '{3,4}', '{5,5}') AS criteria,
+	kube_reports_internal.joined_ids('{1,2}', '{3,3}', '{5,6}') AS subjects,
+	kube_reports_internal.joined_ids('{1,2}', '{3,4}', '{5,6}') AS both,
+	kube_reports_internal.joined_ids('{1}', '{3}', '{4}') AS one,
+	kube_reports_internal.joined_ids('{}', '{}', '{}') AS none,
+	kube_reports_internal.joined_ids('{1}', NULL, '{4}') AS missing;
+SELECT kube_reports_internal.letters('{p,p}') AS same, kube_reports_internal.letters('{p,f,w}') AS others,
+	kube_reports_internal.letters('{p,NULL,p}') AS nulls_too, kube_reports_internal.letters('{NULL,p}') AS null_first,
+	kube_reports_internal.letters('{NULL,NULL}') AS nulls, kube_reports_internal.letters('{}') AS none,
+	kube_reports_internal.letters('{s}') AS one, kube_reports_internal.letters(NULL) AS missing;
+SELECT kube_reports_internal.packed('{infinity,infinity}') AS same,
+	cardinality(kube_reports_internal.packed('{infinity,-infinity}')) AS others,
+	cardinality(kube_reports_internal.packed('{infinity,NULL}')) AS nulls_too,
+	kube_reports_internal.packed('{NULL,NULL}') AS nulls, kube_reports_internal.packed('{}') AS none,
+	kube_reports_internal.packed('{infinity}') AS one, kube_reports_internal.packed(NULL) AS missing;
 SELECT u.key, u.criterion, u.subject, u.old_status, u.new_status, u.gone_with,
 	u.first_seen AT TIME ZONE 'UTC' AS first_seen, u.old_since AT TIME ZONE 'UTC' AS old_since
-	FROM kube_reports_internal.unpacked_changes('{-9223372036854775808,2,3}', '{4,5,6}', '{7}', '{NULL,f,p}',
-		'{p,NULL,w}', '{NULL,s,NULL}', ARRAY[NULL, '2026-01-01 00:00:00.000001+00', 'infinity']::timestamptz[],
+	FROM kube_reports_internal.unpacked_changes('{-9223372036854775808,2,3,4,5,6}', NULL, 7, '-fp', 'p-w', '-s-',
+		ARRAY[NULL, '2026-01-01 00:00:00.000001+00', 'infinity']::timestamptz[],
 		ARRAY['2026-02-01 00:00:00+00']::timestamptz[]) u;
-SELECT u.* FROM kube_reports_internal.unpacked_changes('{1,2}', '{4}', '{7}', NULL, '{p}', NULL, NULL, NULL) u;
-SELECT count(*) AS none
-	FROM kube_reports_internal.unpacked_changes(NULL, '{4}', '{7}', NULL, '{p}', NULL, NULL, NULL) u;
+SELECT u.* FROM kube_reports_internal.unpacked_changes('{1,2}', 4, 7, NULL, 'p', NULL, NULL, NULL) u;
+SELECT u.* FROM kube_reports_internal.unpacked_changes('{1,2,7,8}', 4, NULL, 'f', '--', NULL, NULL, NULL) u;
+SELECT u.* FROM kube_reports_internal.unpacked_changes('{1,2,4,5,7,8}', NULL, NULL, '-', 'p', '', NULL, NULL) u;
+-- Too few letters and times, and too many ids.
+SELECT u.* FROM kube_reports_internal.unpacked_changes('{1,2,3,4,5,6,7}', NULL, 9, 'ff', 'pw', NULL, NULL,
+	'{infinity,infinity}') u;
+SELECT count(*) AS none FROM kube_reports_internal.unpacked_changes(NULL, 4, 7, NULL, 'p', NULL, NULL, NULL) u;
 SELECT count(*) AS many, count(DISTINCT u.key) AS keys, sum(u.criterion) AS criteria, min(u.new_status::text) AS status
-	FROM kube_reports_internal.unpacked_changes(ARRAY(SELECT generate_series(1, 1000)),
-		ARRAY(SELECT generate_series(1, 1000)), '{7}', NULL, '{p}', NULL, NULL, NULL) u;
+	FROM kube_reports_internal.unpacked_changes(ARRAY(SELECT generate_series(1, 2000)), NULL, 7, NULL, 'p', NULL, NULL,
+		NULL) u;
 SELECT "group", plural, (mapping::jsonb)->>'list' AS list FROM kube_reports_internal.known_mapping ORDER BY 1, 2;
 SELECT kube_reports.maintain() IS NOT NULL AS maintained, (SELECT count(*) FROM kube_reports.verify()) AS differences;
 -- The page for readers, of a store without results.

@@ -25,10 +25,9 @@ LANGUAGE sql AS $$
 	FROM document d
 $$;
 CREATE VIEW pg_temp.stored AS
-	SELECT g.name, cardinality(c.keys) AS keys, cardinality(c.criteria) AS criteria,
-		cardinality(c.subjects) AS subjects, cardinality(c.old_statuses) AS old_statuses,
-		cardinality(c.new_statuses) AS new_statuses,
-		cardinality(c.gone_with) AS gone_with, cardinality(c.first_seen) AS first_seen,
+	SELECT g.name, cardinality(c.ids) AS ids, c.criterion IS NULL AS criteria, c.subject IS NULL AS subjects,
+		length(c.old_statuses) AS old_statuses, length(c.new_statuses) AS new_statuses,
+		length(c.gone_with) AS gone_with, cardinality(c.first_seen) AS first_seen,
 		cardinality(c.old_since) AS old_since, c.settles_at - c.at AS settles
 	FROM kube_reports_internal.report_change c JOIN kube_reports_internal.origin g ON g.id = c.origin
 	ORDER BY c.version;
@@ -128,6 +127,11 @@ SELECT * FROM kube_reports.verify();
 CALL kube_reports.rebuild();
 SELECT * FROM pg_temp.stored WHERE name = 'large' OFFSET 2;
 -- Arrays that history does not have.
-SELECT kube_reports_internal.packed('{{1,2},{3,4}}'::bigint[]);
-SELECT kube_reports_internal.packed('{a}'::text[]);
-SELECT u.* FROM kube_reports_internal.unpacked_changes('{1,2}', '{{4,5}}', '{7}', NULL, '{p}', NULL, NULL, NULL) u;
+SELECT kube_reports_internal.common('{{1,2},{3,4}}');
+SELECT kube_reports_internal.joined_ids('{1,2}', '{3}', '{4,5}');
+SELECT kube_reports_internal.joined_ids('{1,NULL}', '{3,3}', '{4,5}');
+SELECT kube_reports_internal.letters('{p,""}');
+SELECT kube_reports_internal.letters(E'{p,"\\\\377"}');
+SELECT kube_reports_internal.packed(ARRAY[ARRAY[now()]]);
+SELECT u.* FROM kube_reports_internal.unpacked_changes('{{1,2}}', 4, 7, NULL, 'p', NULL, NULL, NULL) u;
+SELECT u.* FROM kube_reports_internal.unpacked_changes('{1,NULL}', 4, 7, NULL, 'p', NULL, NULL, NULL) u;

@@ -210,7 +210,7 @@ CREATE FUNCTION pg_temp.everything() RETURNS TABLE (what text, content text) LAN
 		WHERE EXISTS (SELECT FROM kube_reports_internal.result r WHERE r.subject = s.id)
 	UNION ALL SELECT 'detail', string_agg(d::text, E'\n' ORDER BY d.id) FROM kube_reports_internal.detail d
 		WHERE EXISTS (SELECT FROM kube_reports_internal.result r WHERE r.detail = d.id)
-	UNION ALL SELECT 'report_change', string_agg(c::text, E'\n' ORDER BY c.version, c.keys)
+	UNION ALL SELECT 'report_change', string_agg(c::text, E'\n' ORDER BY c.version, c.ids)
 		FROM kube_reports_internal.report_change c
 	UNION ALL SELECT 'rollup', string_agg(r::text, E'\n' ORDER BY r::text) FROM kube_reports_internal.current_rollup r
 	UNION ALL SELECT 'rollup_daily', string_agg(d::text, E'\n' ORDER BY d::text)
@@ -224,9 +224,11 @@ CREATE FUNCTION pg_temp.everything() RETURNS TABLE (what text, content text) LAN
 $$;
 -- Takes the events with a new status (null: the disappearances) out of history.
 CREATE FUNCTION pg_temp.lose(status "char") RETURNS void LANGUAGE sql AS $$
-	UPDATE kube_reports_internal.report_change c SET keys = e.keys, criteria = e.criteria, subjects = e.subjects,
-			old_statuses = e.old_statuses, new_statuses = e.new_statuses, gone_with = e.gone_with,
-			first_seen = e.first_seen, old_since = e.old_since
+	UPDATE kube_reports_internal.report_change c SET criterion = NULL, subject = NULL,
+			ids = e.keys || e.criteria || e.subjects,
+			old_statuses = array_to_string(e.old_statuses, '', '-'),
+			new_statuses = array_to_string(e.new_statuses, '', '-'),
+			gone_with = array_to_string(e.gone_with, '', '-'), first_seen = e.first_seen, old_since = e.old_since
 		FROM (SELECT c.version, c.at, array_agg(c.key) AS keys, array_agg(c.criterion) AS criteria,
 				array_agg(c.subject) AS subjects, array_agg(c.old_status) AS old_statuses,
 				array_agg(c.new_status) AS new_statuses, array_agg(c.gone_with) AS gone_with,
@@ -300,7 +302,7 @@ CALL pg_temp.corrupt(
 	$$UPDATE kube_reports_internal.rollup_daily SET count = count + 5 WHERE day = (now() AT TIME ZONE 'UTC')::date$$,
 	$$UPDATE kube_reports_internal.score_daily SET pass = pass + 5, fail = fail - 1
 		WHERE day = (now() AT TIME ZONE 'UTC')::date$$,
-	$$UPDATE kube_reports_internal.report_change SET new_statuses = array_replace(new_statuses, 'w', 's')$$,
+	$$UPDATE kube_reports_internal.report_change SET new_statuses = replace(new_statuses, 'w', 's')$$,
 	$$UPDATE kube_reports_internal.report_change SET cluster_id = 2, namespace = 'zz'$$,
 	-- What is lost of days and events that are over stays lost.
 	$$DELETE FROM kube_reports_internal.rollup$$,

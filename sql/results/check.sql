@@ -113,7 +113,7 @@ LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT h.tableoid, h.ctid, h.cluster_id, h.namespace, h.origin, h.version,
-		row_number() OVER (PARTITION BY h.origin, h.version, h.at, h.keys, h.new_statuses ORDER BY h.tableoid, h.ctid)
+		row_number() OVER (PARTITION BY h.origin, h.version, h.at, h.ids, h.new_statuses ORDER BY h.tableoid, h.ctid)
 	FROM kube_reports_internal.report_change h
 	WHERE (h.origin, h.version, h.at) IN (SELECT c.origin, c.version, c.at
 		FROM kube_reports_internal.report_change c GROUP BY c.origin, c.version, c.at HAVING count(*) > 1)

@@ -143,7 +143,7 @@ BEGIN
 				FROM kube_reports_internal.report_change c
 				WHERE c.origin = w.origin AND c.settles_at > written_at
 					AND c.at > written_at - interval '1 day' OFFSET 0) c
-			CROSS JOIN LATERAL kube_reports_internal.unpacked_changes(c.keys, c.criteria, c.subjects, c.old_statuses,
+			CROSS JOIN LATERAL kube_reports_internal.unpacked_changes(c.ids, c.criterion, c.subject, c.old_statuses,
 				c.new_statuses, c.gone_with, c.first_seen, c.old_since) e
 	), compared AS MATERIALIZED (
 		-- The planner joins by a hash table in a full join, here and below, however few rows it expects.
@@ -172,11 +172,12 @@ BEGIN
 			WHERE r.keys IS NULL AND c.tableoid = r.partition AND c.ctid = r.place
 	), cut_history AS (
 		UPDATE kube_reports_internal.report_change c
-			SET settles_at = r.settles_at, keys = r.keys, criteria = kube_reports_internal.packed(r.criteria),
-				subjects = kube_reports_internal.packed(r.subjects),
-				old_statuses = kube_reports_internal.packed(r.old_statuses),
-				new_statuses = kube_reports_internal.packed(r.new_statuses),
-				gone_with = kube_reports_internal.packed(r.gone_with),
+			SET settles_at = r.settles_at, criterion = kube_reports_internal.common(r.criteria),
+				subject = kube_reports_internal.common(r.subjects),
+				ids = kube_reports_internal.joined_ids(r.keys, r.criteria, r.subjects),
+				old_statuses = kube_reports_internal.letters(r.old_statuses),
+				new_statuses = kube_reports_internal.letters(r.new_statuses),
+				gone_with = kube_reports_internal.letters(r.gone_with),
 				first_seen = kube_reports_internal.packed(r.first_seen),
 				old_since = kube_reports_internal.packed(r.old_since)
 			FROM remaining r
@@ -345,12 +346,15 @@ BEGIN
 				HAVING sum(c.count) <> 0) d
 			GROUP BY d.namespace, d.kind, d.again
 	)
-	INSERT INTO kube_reports_internal.report_change (at, version, origin, actor, settles_at, cluster_id, namespace,
-		keys, criteria, subjects, old_statuses, new_statuses, gone_with, first_seen, old_since)
-		SELECT written_at, min(h.version), h.origin, min(h.actor_id), max(h.settles_at), target.cluster_id,
-			min(h.namespace), array_agg(h.key), kube_reports_internal.packed(array_agg(h.criterion)),
-			kube_reports_internal.packed(array_agg(h.subject)), kube_reports_internal.packed(array_agg(h.old_status)),
-			kube_reports_internal.packed(array_agg(h.new_status)), kube_reports_internal.packed(array_agg(h.gone_with)),
+	INSERT INTO kube_reports_internal.report_change (at, version, origin, actor, settles_at, criterion, subject,
+		cluster_id, namespace, ids, old_statuses, new_statuses, gone_with, first_seen, old_since)
+		SELECT written_at, min(h.version), h.origin, min(h.actor_id), max(h.settles_at),
+			kube_reports_internal.common(array_agg(h.criterion)), kube_reports_internal.common(array_agg(h.subject)),
+			target.cluster_id, min(h.namespace),
+			kube_reports_internal.joined_ids(array_agg(h.key), array_agg(h.criterion), array_agg(h.subject)),
+			kube_reports_internal.letters(array_agg(h.old_status)),
+			kube_reports_internal.letters(array_agg(h.new_status)),
+			kube_reports_internal.letters(array_agg(h.gone_with)),
 			kube_reports_internal.packed(array_agg(h.first_seen)), kube_reports_internal.packed(array_agg(h.old_since))
 		FROM history h GROUP BY h.origin;
 END
@@ -503,11 +507,13 @@ BEGIN
 				GROUP BY a.namespace, a.kind, a.criterion, a.status, a.native_status) d
 			GROUP BY d.namespace, d.kind
 	)
-	INSERT INTO kube_reports_internal.report_change (at, version, origin, actor, cluster_id, namespace, keys, criteria,
-		subjects, new_statuses)
-		SELECT written_at, min(a.version), a.origin, min(a.actor_id), target.cluster_id, min(a.namespace),
-			array_agg(a.key), kube_reports_internal.packed(array_agg(a.criterion)),
-			kube_reports_internal.packed(array_agg(a.subject)), kube_reports_internal.packed(array_agg(a.status))
+	INSERT INTO kube_reports_internal.report_change (at, version, origin, actor, criterion, subject, cluster_id,
+		namespace, ids, new_statuses)
+		SELECT written_at, min(a.version), a.origin, min(a.actor_id),
+			kube_reports_internal.common(array_agg(a.criterion)), kube_reports_internal.common(array_agg(a.subject)),
+			target.cluster_id, min(a.namespace),
+			kube_reports_internal.joined_ids(array_agg(a.key), array_agg(a.criterion), array_agg(a.subject)),
+			kube_reports_internal.letters(array_agg(a.status))
 		FROM added a GROUP BY a.origin;
 END
 $$;

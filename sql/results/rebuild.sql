@@ -87,7 +87,7 @@ BEGIN
 		SELECT DISTINCT ON (c.origin, e.key) c.tableoid AS partition, c.ctid AS place, c.origin, e.key, c.at,
 			e.old_status, e.new_status
 		FROM kube_reports_internal.report_change c
-			CROSS JOIN LATERAL kube_reports_internal.unpacked_changes(c.keys, c.criteria, c.subjects, c.old_statuses,
+			CROSS JOIN LATERAL kube_reports_internal.unpacked_changes(c.ids, c.criterion, c.subject, c.old_statuses,
 				c.new_statuses, c.gone_with, c.first_seen, c.old_since) e
 		WHERE c.origin = ANY (origins)
 		ORDER BY c.origin, e.key, c.version DESC, c.at DESC
@@ -103,8 +103,8 @@ BEGIN
 		GROUP BY n.partition, n.place
 	)
 	UPDATE kube_reports_internal.report_change c
-		SET new_statuses = kube_reports_internal.packed(ARRAY(SELECT coalesce(x.status, e.new_status)
-			FROM kube_reports_internal.unpacked_changes(c.keys, c.criteria, c.subjects, c.old_statuses, c.new_statuses,
+		SET new_statuses = kube_reports_internal.letters(ARRAY(SELECT coalesce(x.status, e.new_status)
+			FROM kube_reports_internal.unpacked_changes(c.ids, c.criterion, c.subject, c.old_statuses, c.new_statuses,
 					c.gone_with, c.first_seen, c.old_since) WITH ORDINALITY
 					e(key, criterion, subject, old_status, new_status, gone_with, first_seen, old_since, place)
 				LEFT JOIN unnest(w.keys, w.statuses) x(key, status) ON x.key = e.key
@@ -227,14 +227,15 @@ BEGIN
 			ON CONFLICT ON CONSTRAINT result_since_pkey DO UPDATE
 				SET first_seen = excluded.first_seen, since = excluded.since
 	)
-	INSERT INTO kube_reports_internal.report_change (at, version, origin, actor, settles_at, cluster_id, namespace,
-		keys, criteria, subjects, old_statuses, new_statuses, gone_with, first_seen, old_since)
+	INSERT INTO kube_reports_internal.report_change (at, version, origin, actor, settles_at, criterion, subject,
+		cluster_id, namespace, ids, old_statuses, new_statuses, gone_with, first_seen, old_since)
 		SELECT l.at, min(d.version), l.origin, 0, max(CASE WHEN l.new_status IS NULL THEN written_at END),
-			target.cluster_id, min(l.namespace), array_agg(l.key),
-			kube_reports_internal.packed(array_agg(l.criterion)), kube_reports_internal.packed(array_agg(l.subject)),
-			kube_reports_internal.packed(array_agg(l.old_status)),
-			kube_reports_internal.packed(array_agg(l.new_status)),
-			kube_reports_internal.packed(array_agg(CASE WHEN l.new_status IS NULL
+			kube_reports_internal.common(array_agg(l.criterion)), kube_reports_internal.common(array_agg(l.subject)),
+			target.cluster_id, min(l.namespace),
+			kube_reports_internal.joined_ids(array_agg(l.key), array_agg(l.criterion), array_agg(l.subject)),
+			kube_reports_internal.letters(array_agg(l.old_status)),
+			kube_reports_internal.letters(array_agg(l.new_status)),
+			kube_reports_internal.letters(array_agg(CASE WHEN l.new_status IS NULL
 				AND l.origin NOT IN (SELECT s.origin FROM stored s) THEN 'r' END::"char")),
 			kube_reports_internal.packed(array_agg(CASE WHEN l.old_status IS NOT NULL OR l.first_seen <> l.at
 				THEN l.first_seen END)),

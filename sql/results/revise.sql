@@ -118,13 +118,14 @@ BEGIN
 			SELECT n.origin, n.key, n.first_seen, written_at FROM unnest(found.results) n WHERE n.old_status <> n.status
 			ON CONFLICT ON CONSTRAINT result_since_pkey DO UPDATE
 				SET first_seen = excluded.first_seen, since = excluded.since;
-		INSERT INTO kube_reports_internal.report_change (at, version, origin, actor, cluster_id, namespace, keys,
-			criteria, subjects, old_statuses, new_statuses, first_seen, old_since)
-			SELECT written_at, min(n.version), n.origin, min(n.actor), target.cluster_id, min(n.namespace),
-				array_agg(n.key), kube_reports_internal.packed(array_agg(n.criterion)),
-				kube_reports_internal.packed(array_agg(n.subject)),
-				kube_reports_internal.packed(array_agg(n.old_status)),
-				kube_reports_internal.packed(array_agg(n.status)),
+		INSERT INTO kube_reports_internal.report_change (at, version, origin, actor, criterion, subject, cluster_id,
+			namespace, ids, old_statuses, new_statuses, first_seen, old_since)
+			SELECT written_at, min(n.version), n.origin, min(n.actor),
+				kube_reports_internal.common(array_agg(n.criterion)),
+				kube_reports_internal.common(array_agg(n.subject)), target.cluster_id, min(n.namespace),
+				kube_reports_internal.joined_ids(array_agg(n.key), array_agg(n.criterion), array_agg(n.subject)),
+				kube_reports_internal.letters(array_agg(n.old_status)),
+				kube_reports_internal.letters(array_agg(n.status)),
 				kube_reports_internal.packed(array_agg(n.first_seen)), kube_reports_internal.packed(array_agg(n.since))
 			FROM unnest(found.results) n WHERE n.old_status <> n.status GROUP BY n.origin;
 	END IF;

@@ -58,8 +58,13 @@ RETURN CASE
 		THEN '(SELECT m.new_id FROM kube_reports_internal.arriving_subject m WHERE m.id = (r).id)'
 	WHEN name = 'subject'
 		THEN '(SELECT m.new_id FROM kube_reports_internal.arriving_subject m WHERE m.id = (r).subject)'
-	WHEN name = 'subjects' THEN 'ARRAY(SELECT m.new_id FROM unnest((r).subjects) WITH ORDINALITY s(id, place) '
-		'JOIN kube_reports_internal.arriving_subject m ON m.id = s.id ORDER BY s.place)'
+	-- Behind the keys, and behind the criteria where the row has several, are the subjects.
+	WHEN relation = 'kube_reports_internal.report_change'::regclass AND name = 'ids'
+		THEN 'CASE WHEN (r).subject IS NULL THEN (SELECT (r).ids[:n.others] || ARRAY(SELECT m.new_id '
+			'FROM unnest((r).ids[n.others + 1:]) WITH ORDINALITY s(id, place) '
+			'JOIN kube_reports_internal.arriving_subject m ON m.id = s.id ORDER BY s.place) '
+			'FROM (SELECT cardinality((r).ids) / CASE WHEN (r).criterion IS NULL THEN 3 ELSE 2 END '
+			'* CASE WHEN (r).criterion IS NULL THEN 2 ELSE 1 END AS others) n) ELSE (r).ids END'
 	ELSE format('(r).%I', name) END;
 COMMENT ON FUNCTION kube_reports_internal.arriving_value(regclass, name)
 	IS 'the expression for a column of an arriving row r; $1 is the answer of begin_arrival()';

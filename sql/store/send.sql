@@ -85,9 +85,8 @@ BEGIN ATOMIC
 		WHERE k.id IN (SELECT r.criterion FROM kube_reports.cluster c
 				JOIN kube_reports_internal.result r ON r.cluster_id = c.id WHERE c.uid = $1
 			UNION ALL
-			SELECT u.criterion FROM kube_reports.cluster c
-				JOIN kube_reports_internal.report_change h ON h.cluster_id = c.id, unnest(h.criteria) u(criterion)
-				WHERE c.uid = $1
+			SELECT h.criterion FROM kube_reports.cluster c
+				JOIN kube_reports_internal.result_change h ON h.cluster_id = c.id WHERE c.uid = $1
 			UNION ALL
 			SELECT r.criterion FROM kube_reports.cluster c
 				JOIN kube_reports_internal.rollup r ON r.cluster_id = c.id WHERE c.uid = $1

@@ -218,12 +218,12 @@ COMMENT ON TABLE kube_reports_internal.import_time
 ---- history ----
 
 -- A write changes many results of one report: a row with arrays takes a tenth of the space and time of one row for each
--- result.  An array of one element stands for all results of the row, and a null for an array of nulls (see packed()).
--- So for a new report, little more than its keys and criteria is stored.
+-- result.  What all results of the row have in common is stored once.  So for a new report, little more than its keys
+-- and criteria is stored.  An array has a header of 24 bytes, so all ids are in one array, and statuses are letters of
+-- a text.  joined_ids(), common(), letters() and packed() make a row, and unpacked_changes() reads it.
 --
 -- make_history() makes the partitions, one for each month.  They are not members of the extension, because pg_dump
 -- would then skip them.  The table has neither key nor index: pg_restore would create them on the partitions a second
--- time.
 -- time.
 CREATE TABLE kube_reports_internal.report_change (
 	at			timestamptz NOT NULL,
@@ -231,14 +231,14 @@ CREATE TABLE kube_reports_internal.report_change (
 	origin		bigint NOT NULL,
 	actor		bigint NOT NULL,
 	settles_at	timestamptz,
+	criterion	bigint,
+	subject		bigint,
 	cluster_id	integer NOT NULL,
 	namespace	text COLLATE "C" NOT NULL,
-	keys		bigint[] NOT NULL,
-	criteria	bigint[] NOT NULL,
-	subjects	bigint[] NOT NULL,
-	old_statuses "char"[],
-	new_statuses "char"[],
-	gone_with	"char"[],
+	ids			bigint[] NOT NULL,
+	old_statuses text COLLATE "C",
+	new_statuses text COLLATE "C",
+	gone_with	text COLLATE "C",
 	first_seen	timestamptz[],
 	old_since	timestamptz[]
 ) PARTITION BY RANGE (at);
@@ -246,22 +246,29 @@ CREATE TABLE kube_reports_internal.report_change (
 -- come back before settles_at, and by rebuild().
 ALTER TABLE kube_reports_internal.report_change REPLICA IDENTITY FULL;
 COMMENT ON TABLE kube_reports_internal.report_change
-	IS 'history. A row is a change of a report; each array has an element for each result that appeared, changed its '
-		'status or disappeared. Partitioned by month; the view result_change has a row for each result';
+	IS 'history. A row is a change of a report; each array has an element, and each text a letter, for each result '
+		'that appeared, changed its status or disappeared. Partitioned by month; the view result_change has a row for '
+		'each result';
 COMMENT ON COLUMN kube_reports_internal.report_change.version IS 'resourceVersion of the report''s change';
 COMMENT ON COLUMN kube_reports_internal.report_change.settles_at
 	IS 'until this time, results that disappeared may come back and be taken out of the row, so readers do not count '
 		'their disappearance yet; null: no result disappeared';
-COMMENT ON COLUMN kube_reports_internal.report_change.keys IS 'the keys of the results in the report';
-COMMENT ON COLUMN kube_reports_internal.report_change.criteria IS 'one element: it stands for all results';
-COMMENT ON COLUMN kube_reports_internal.report_change.subjects IS 'one element: it stands for all results';
+COMMENT ON COLUMN kube_reports_internal.report_change.criterion
+	IS 'the criterion of all results; null: ids has the criterion of each';
+COMMENT ON COLUMN kube_reports_internal.report_change.subject
+	IS 'the subject of all results; null: ids has the subject of each';
+COMMENT ON COLUMN kube_reports_internal.report_change.ids
+	IS 'the keys of the results in the report; behind them their criteria, unless column criterion is set; behind '
+		'these their subjects, unless column subject is set';
 COMMENT ON COLUMN kube_reports_internal.report_change.old_statuses
-	IS 'null: the result appeared; one element: it stands for all results; no array: all appeared';
+	IS 'a letter for each result; -: the result appeared. One letter: it stands for all results; null: all appeared';
 COMMENT ON COLUMN kube_reports_internal.report_change.new_statuses
-	IS 'null: the result disappeared; one element: it stands for all results; no array: all disappeared';
+	IS 'a letter for each result; -: the result disappeared. One letter: it stands for all results; null: all '
+		'disappeared';
 COMMENT ON COLUMN kube_reports_internal.report_change.gone_with
 	IS 'for results that disappeared: r: with the report; s: with all results of the subject in the report, which has '
-		'results of other subjects; null: alone. One element: it stands for all results; no array: all null';
+		'results of other subjects; -: alone. One letter: it stands for all results; null: all alone, or none '
+		'disappeared';
 COMMENT ON COLUMN kube_reports_internal.report_change.first_seen
 	IS 'when the result had appeared; null for a result that appears in this change. With a null old status: '
 		'rebuild() made the event in place of lost events. One element: it stands for all results; no array: all null';
@@ -274,7 +281,7 @@ CREATE VIEW kube_reports_internal.result_change AS
 		e.gone_with, h.namespace, e.first_seen, e.old_since,
 		CASE WHEN e.new_status IS NULL THEN h.settles_at END AS settles_at, h.old_statuses IS NOT NULL AS of_known
 	FROM kube_reports_internal.report_change h
-		CROSS JOIN LATERAL kube_reports_internal.unpacked_changes(h.keys, h.criteria, h.subjects, h.old_statuses,
+		CROSS JOIN LATERAL kube_reports_internal.unpacked_changes(h.ids, h.criterion, h.subject, h.old_statuses,
 			h.new_statuses, h.gone_with, h.first_seen, h.old_since) e;
 COMMENT ON VIEW kube_reports_internal.result_change
 	IS 'history, with a row for every appearance (old_status null), change of status and disappearance (new_status '

@@ -268,23 +268,36 @@ COMMENT ON FUNCTION kube_reports_internal.field_hash(text[])
 	IS 'the first eight bytes of the SHA-256 hash of the fields, each preceded by its length in bytes as four bytes; '
 		'a null is empty';
 
-CREATE FUNCTION kube_reports_internal.packed(elements anyarray) RETURNS anyarray
-	AS 'MODULE_PATHNAME', 'sql_packed' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION kube_reports_internal.packed(anyarray)
-	IS 'an array (of bigint, timestamptz or "char") in the form of report_change: one element if all elements are '
-		'equal, null if all are null';
+CREATE FUNCTION kube_reports_internal.common(elements bigint[]) RETURNS bigint
+	AS 'MODULE_PATHNAME', 'sql_common' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION kube_reports_internal.common(bigint[])
+	IS 'the number to which all elements are equal; null if there is none';
 
-CREATE FUNCTION kube_reports_internal.unpacked_changes(keys bigint[], criteria bigint[], subjects bigint[],
-		old_statuses "char"[], new_statuses "char"[], gone_withs "char"[], first_seens timestamptz[],
-			old_sinces timestamptz[],
+CREATE FUNCTION kube_reports_internal.joined_ids(keys bigint[], criteria bigint[], subjects bigint[]) RETURNS bigint[]
+	AS 'MODULE_PATHNAME', 'sql_joined_ids' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION kube_reports_internal.joined_ids(bigint[], bigint[], bigint[])
+	IS 'the ids of a row of report_change: keys, then the criteria if they differ, then the subjects if they differ';
+
+CREATE FUNCTION kube_reports_internal.letters(elements "char"[]) RETURNS text
+	AS 'MODULE_PATHNAME', 'sql_letters' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION kube_reports_internal.letters("char"[])
+	IS 'a letter for each element, - for a null; one letter if all are equal, null if all are null';
+
+CREATE FUNCTION kube_reports_internal.packed(elements timestamptz[]) RETURNS timestamptz[]
+	AS 'MODULE_PATHNAME', 'sql_packed' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION kube_reports_internal.packed(timestamptz[])
+	IS 'times in the form of report_change: one element if all elements are equal, null if all are null';
+
+CREATE FUNCTION kube_reports_internal.unpacked_changes(ids bigint[], only_criterion bigint, only_subject bigint,
+		old_statuses text, new_statuses text, gone_withs text, first_seens timestamptz[], old_sinces timestamptz[],
 		OUT key bigint, OUT criterion bigint, OUT subject bigint, OUT old_status "char", OUT new_status "char",
 			OUT gone_with "char", OUT first_seen timestamptz, OUT old_since timestamptz)
 			RETURNS SETOF record
 	AS 'MODULE_PATHNAME', 'sql_unpacked_changes' LANGUAGE C IMMUTABLE PARALLEL SAFE ROWS 10;
-COMMENT ON FUNCTION kube_reports_internal.unpacked_changes(bigint[], bigint[], bigint[], "char"[], "char"[], "char"[],
-	timestamptz[], timestamptz[])
-	IS 'the events in a row of report_change, in the order of the arrays: a row for each key. If another array has '
-		'one element, it stands for all events';
+COMMENT ON FUNCTION kube_reports_internal.unpacked_changes(bigint[], bigint, bigint, text, text, text, timestamptz[],
+	timestamptz[])
+	IS 'the events in a row of report_change, in the order of its ids: a row for each key. An array of one element or '
+		'a text of one letter stands for all events';
 
 ---- aggregation ----
 

@@ -270,7 +270,44 @@ COMMENT ON FUNCTION kube_reports_internal.field_hash(text[])
 	IS 'the first eight bytes of the SHA-256 hash of the fields, each preceded by its length in bytes as four bytes; '
 		'a null is empty';
 
-CREATE FUNCTION kube_reports_internal.packed(elements anyarray) RETURNS anyarray
+CREATE FUNCTION kube_reports_internal.common(elements bigint[]) RETURNS bigint
+LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	RETURN CASE WHEN cardinality(array_remove(elements, elements[1])) = 0 THEN elements[1] END;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.common(bigint[])
+	IS 'the number to which all elements are equal; null if there is none';
+
+CREATE FUNCTION kube_reports_internal.joined_ids(keys bigint[], criteria bigint[], subjects bigint[]) RETURNS bigint[]
+LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	RETURN keys || CASE WHEN kube_reports_internal.common(criteria) IS NULL THEN criteria END
+		|| CASE WHEN kube_reports_internal.common(subjects) IS NULL THEN subjects END;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.joined_ids(bigint[], bigint[], bigint[])
+	IS 'the ids of a row of report_change: keys, then the criteria if they differ, then the subjects if they differ';
+
+CREATE FUNCTION kube_reports_internal.letters(elements "char"[]) RETURNS text
+LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	letters		text := array_to_string(elements, '', '-');
+BEGIN
+	RETURN CASE WHEN ltrim(letters, '-') = '' THEN NULL
+		WHEN ltrim(letters, left(letters, 1)) = '' THEN left(letters, 1) ELSE letters END;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.letters("char"[])
+	IS 'a letter for each element, - for a null; one letter if all are equal, null if all are null';
+
+CREATE FUNCTION kube_reports_internal.packed(elements timestamptz[]) RETURNS timestamptz[]
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -279,31 +316,33 @@ BEGIN
 		WHEN elements[1] IS NOT NULL THEN elements[1:1] END;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.packed(anyarray)
-	IS 'an array (of bigint, timestamptz or "char") in the form of report_change: one element if all elements are '
-		'equal, null if all are null';
+COMMENT ON FUNCTION kube_reports_internal.packed(timestamptz[])
+	IS 'times in the form of report_change: one element if all elements are equal, null if all are null';
 
-CREATE FUNCTION kube_reports_internal.unpacked_changes(keys bigint[], criteria bigint[], subjects bigint[],
-		old_statuses "char"[], new_statuses "char"[], gone_withs "char"[], first_seens timestamptz[],
-			old_sinces timestamptz[],
+CREATE FUNCTION kube_reports_internal.unpacked_changes(ids bigint[], only_criterion bigint, only_subject bigint,
+		old_statuses text, new_statuses text, gone_withs text, first_seens timestamptz[], old_sinces timestamptz[],
 		OUT key bigint, OUT criterion bigint, OUT subject bigint, OUT old_status "char", OUT new_status "char",
 			OUT gone_with "char", OUT first_seen timestamptz, OUT old_since timestamptz)
 			RETURNS SETOF record
 LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 10
 BEGIN ATOMIC
-	SELECT keys[n.n], CASE cardinality(criteria) WHEN 1 THEN criteria[1] ELSE criteria[n.n] END,
-		CASE cardinality(subjects) WHEN 1 THEN subjects[1] ELSE subjects[n.n] END,
-		CASE cardinality(old_statuses) WHEN 1 THEN old_statuses[1] ELSE old_statuses[n.n] END,
-		CASE cardinality(new_statuses) WHEN 1 THEN new_statuses[1] ELSE new_statuses[n.n] END,
-		CASE cardinality(gone_withs) WHEN 1 THEN gone_withs[1] ELSE gone_withs[n.n] END,
+	SELECT ids[n.n], coalesce(only_criterion, ids[c.count + n.n]),
+		coalesce(only_subject, ids[c.count + n.n + CASE WHEN only_criterion IS NULL THEN c.count ELSE 0 END]),
+		nullif(rtrim(CASE length(old_statuses) WHEN 1 THEN old_statuses ELSE substr(old_statuses, n.n, 1) END, '-'),
+			'')::"char",
+		nullif(rtrim(CASE length(new_statuses) WHEN 1 THEN new_statuses ELSE substr(new_statuses, n.n, 1) END, '-'),
+			'')::"char",
+		nullif(rtrim(CASE length(gone_withs) WHEN 1 THEN gone_withs ELSE substr(gone_withs, n.n, 1) END, '-'),
+			'')::"char",
 		CASE cardinality(first_seens) WHEN 1 THEN first_seens[1] ELSE first_seens[n.n] END,
 		CASE cardinality(old_sinces) WHEN 1 THEN old_sinces[1] ELSE old_sinces[n.n] END
-	FROM generate_series(1, cardinality(keys)) n(n) ORDER BY n.n;
+	FROM (SELECT cardinality(ids) / (1 + (only_criterion IS NULL)::integer + (only_subject IS NULL)::integer) AS count)
+		c, generate_series(1, c.count) n(n) ORDER BY n.n;
 END;
-COMMENT ON FUNCTION kube_reports_internal.unpacked_changes(bigint[], bigint[], bigint[], "char"[], "char"[], "char"[],
-	timestamptz[], timestamptz[])
-	IS 'the events in a row of report_change, in the order of the arrays: a row for each key. If another array has '
-		'one element, it stands for all events';
+COMMENT ON FUNCTION kube_reports_internal.unpacked_changes(bigint[], bigint, bigint, text, text, text, timestamptz[],
+	timestamptz[])
+	IS 'the events in a row of report_change, in the order of its ids: a row for each key. An array of one element or '
+		'a text of one letter stands for all events';
 
 CREATE FUNCTION kube_reports_internal.get_plan(definition_id bigint, definition kube_reports.report, request text,
 		OUT code integer, OUT status bytea, OUT transform text, OUT version bigint)
