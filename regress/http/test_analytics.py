@@ -535,6 +535,7 @@ def test_on_a_standby(world):
         position = world.database.psql("SELECT pg_current_wal_lsn()")
         until(lambda: standby.psql(f"SELECT pg_last_wal_replay_lsn() >= '{position}'") == "t", 30,
               "the standby to have replayed")
+        assert [database.psql("SELECT pg_is_in_recovery()") for database in (world.database, standby)] == ["f", "t"]
         for _, sql in QUERIES:
             assert collections.Counter(asked(world, sql, standby)[0]) == collections.Counter(asked(world, sql)[0]), sql
         # The dashboard has the same values as well, except for made_at, and top_clusters, which has ages.

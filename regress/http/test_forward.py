@@ -71,6 +71,13 @@ class Receiver:
         self.settle()
         return int(self.database.psql(f"SELECT count(*) FROM kube_reports.typed_result WHERE cluster = '{cluster}'"))
 
+    def rows(self, cluster):
+        """Returns a line for each row of results of a cluster; an update, a lock or a copy changes its line."""
+        self.settle()
+        return self.database.psql(
+            "SELECT r.ctid, r.xmin, r.xmax FROM kube_reports_internal.result r JOIN kube_reports.cluster c "
+            f"ON c.id = r.cluster_id WHERE c.uid = '{cluster}' ORDER BY 1").splitlines()
+
     def results(self, cluster, columns="rule || ' ' || status"):
         self.settle()
         return self.database.psql(f"SELECT string_agg({columns}, ', ' ORDER BY rule, subject_name) "
@@ -353,13 +360,16 @@ def test_same_rule_of_several_nodes(receiver):
 
 
 def test_unchanged_results_write_no_history(receiver):
+    """Results that are sent again touch no row of results; one that changes is one event"""
     cluster, token = receiver.add("unchanged")
     many = [result(f"rule-{n:03}") for n in range(200)]
     assert receiver.post("results", batch(many), token).json["changed"] == 200
     events = f"SELECT count(*) FROM kube_reports.result_event WHERE cluster = '{cluster}'"
-    receiver.settle()
     before = receiver.database.psql(events)
+    rows = receiver.rows(cluster)
+    assert len(rows) == 200
     assert receiver.post("results", batch(many), token).json["changed"] == 0
+    assert receiver.rows(cluster) == rows
     many[7] = result("rule-007", "FAIL")
     assert receiver.post("results", batch(many), token).json["changed"] == 1
     receiver.settle()

@@ -127,15 +127,17 @@ def test_register_from_yaml(operators):
 
 @checks_of_c
 def test_register_refusals(operators, tmp_path):
-    """Wrong CRDs, sources and commands are refused with the reason, and nothing is registered"""
+    """Wrong CRDs, sources and commands are refused with the reason: all types are registered, or none"""
+    registry = ("SELECT generation FROM kube_reports_internal.store; SELECT t.id, t.plural, t.\"group\", t.crd::text "
+                "FROM kube_reports.resource_type t ORDER BY t.id")
+    before = operators.psql(registry)
     (good, *_) = trivy_crds()
     good = json.loads(json.dumps(good).replace(TRIVY, "refused.example.com"))
     wrong = json.loads(json.dumps(good).replace("vulnerabilityreport", "otherreport"))
     wrong["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["report"]["type"] = "wrong"
-    told = operators.register("-", code=1, text=yaml.safe_dump_all([good, wrong], explicit_start=True)).err
-    assert "nothing was registered" in told and "[report].type" in told
-    assert operators.psql("SELECT count(*) FROM kube_reports.resource_type WHERE \"group\" = 'refused.example.com'"
-                          ) == "0"
+    for both in ([good, wrong], [wrong, good]):
+        told = operators.register("-", code=1, text=yaml.safe_dump_all(both, explicit_start=True)).err
+        assert "nothing was registered" in told and "[report].type" in told
     told = operators.register("-", code=1, text=yaml.safe_dump_all([good, {**good, "status": {}}])).err
     assert "two different CustomResourceDefinitions vulnerabilityreports.refused.example.com" in told
     told = operators.register("trivy", f"--from={operators.directory}/compliance", code=1).err
@@ -148,6 +150,8 @@ def test_register_refusals(operators, tmp_path):
         operators.directory / "compliance", user="kube_reports_reader", code=1).err
     operators.register(code=2)
     operators.register("compliance", "--service=a/b", code=2)
+    assert good["metadata"]["name"] in operators.register("-", "--dry-run", text=yaml.safe_dump(good)).out
+    assert operators.psql(registry) == before
 
 
 def test_register_with_api_services(served, apiserver, tmp_path):
@@ -161,6 +165,15 @@ def test_register_with_api_services(served, apiserver, tmp_path):
         until(lambda: cluster.aggregation.document(group), 20, "the APIService of the CRDs")
         words = ["trivy", f"--kubeconfig={cluster.kubeconfig}", f"--service={SERVICE}", f"--ca-file={cluster.ca}",
                  f"--cluster-id={served.stack.cluster}"]
+        # A CRD of the group that is not registered would not be served any more: no APIService changes.
+        (extra,) = [one for one in trivy_crds() if one["spec"]["names"]["kind"] == "SbomReport"]
+        extra = json.loads(json.dumps(extra).replace("sbomreport", "newreport").replace("SbomR", "NewR"))
+        apiserver.put(CRDS, extra)
+        before = len(cluster.writes())
+        assert "newreports.aquasecurity.github.io, which is not registered" in served.register(
+            *words[1:], f"{served.directory}/trivy.yaml", code=1).err
+        assert len(cluster.writes()) == before and "service" not in cluster.spec(group)
+        apiserver.remove(CRDS, extra["metadata"]["name"])
         told = served.register(*words)
         assert len(told.out.splitlines()) == 13 and "unchanged" in told.out and "new" not in told.out.split()
         cluster.leads_here(group)
@@ -179,11 +192,8 @@ def test_register_with_api_services(served, apiserver, tmp_path):
             (command,) = (text for _, text in blocks_of(page) if contains in text)
             told = run(["bash", "-c", command], cwd=tmp_path, env=environment).err
             assert "leads to kube-reports/kube-reports already" in told, told
-        # A CRD of the group that is not registered would not be served any more: register it with the whole group.
-        (extra,) = [one for one in trivy_crds() if one["spec"]["names"]["kind"] == "SbomReport"]
-        apiserver.put(CRDS, json.loads(json.dumps(extra).replace("sbomreport", "newreport").replace("SbomR", "NewR")))
-        assert "newreports.aquasecurity.github.io, which is not registered" in served.register(
-            *words[1:], f"{served.directory}/trivy.yaml", code=1).err
+        # Registered with the whole group, the new type is served, too.
+        apiserver.put(CRDS, extra)
         assert f"newreports.{TRIVY} " in served.register(*words).out
         cluster.leads_here(group)
         assert "there is no CRD compliancecheckresults" in served.register("compliance", *words[1:], code=1).err

@@ -161,9 +161,14 @@ def test_another_store_is_never_read(replicated, ns):
         stranger.end()
 
 
-def test_primary_goes_away(replicated):
-    """The metric of an alert counts connections to the database, not those to its standby, which are still there"""
-    proxy = replicated.mixed
+def test_primary_goes_away(replicated, ns):
+    """
+    Lists that name a version are read at the standby: they need no primary.  The metric of an alert counts connections
+    to the database, not those to its standby, which are still there
+    """
+    proxy, path = replicated.mixed, path_of(POLR, ns)
+    version = proxy.api().create(POLR, report("r"), ns)["metadata"]["resourceVersion"]
+    replayed(replicated)
 
     def connections():
         return [proxy.series("kube_reports_database_connections"),
@@ -173,6 +178,9 @@ def test_primary_goes_away(replicated):
     try:
         until(lambda: connections()[0] == 0, 20, "the end of the connections to the primary")
         assert connections()[1] > 0
+        for query in ({"resourceVersion": "0"}, {"resourceVersion": version, "resourceVersionMatch": "Exact"}):
+            assert names(proxy.api().get(path, **query)) == ["r"]
+        failure(proxy.api().get(path), 503, "ServiceUnavailable")
         assert replicated.standby.psql("SELECT count(*) FROM pg_stat_activity WHERE usename = 'kube_reports_proxy' "
                                        "AND state = 'idle'", user="postgres") != "0"
     finally:
