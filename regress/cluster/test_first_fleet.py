@@ -10,7 +10,7 @@ import pytest
 from client import path_of, until
 from conftest import HTTP
 from control_plane import ControlPlane
-from first_fleet import CLUSTERS, SCANS, FirstFleet
+from first_fleet import CLUSTERS, SCANS, FirstFleet, empty_server
 from operators import COMPLIANCE, VERSION, compliance_crds
 
 NS = "openshift-compliance"
@@ -73,11 +73,7 @@ def clusters():
 
 @pytest.fixture(scope="module")
 def empty():
-    """A server without our roles and databases."""
-    database = HTTP.Database()
-    database.start()
-    yield database
-    database.remove()
+    yield from empty_server(HTTP.Database())
 
 
 def test_the_page(clusters, empty, tmp_path):

@@ -34,6 +34,15 @@ for spoilt in PASSING[:2]:
 SCANS["west"].forget(FAILING[10])
 
 
+def empty_server(database):
+    """Yields the database's server, started, without roles or databases of kube-reports, for a fixture."""
+    try:
+        database.start()
+        yield database
+    finally:
+        database.remove()
+
+
 class FirstFleet:
     """Runs the page's commands in a directory, with a server that has no roles or databases of kube-reports."""
 

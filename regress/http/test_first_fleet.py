@@ -8,7 +8,7 @@ import pytest
 
 from client import sql_text
 from conftest import Database, Stack, free_port
-from first_fleet import CLUSTERS, SCANS, FirstFleet
+from first_fleet import CLUSTERS, SCANS, FirstFleet, empty_server
 from operators import compliance_crds
 
 
@@ -36,11 +36,7 @@ def clusters():
 
 @pytest.fixture(scope="module")
 def empty():
-    """A server without roles or databases of kube-reports."""
-    database = Database()
-    database.start()
-    yield database
-    database.remove()
+    yield from empty_server(Database())
 
 
 def test_the_page(clusters, empty, tmp_path):

@@ -6,11 +6,9 @@ of the role that runs it, and no other role gets these rights.
 import psycopg2
 import pytest
 
-import next_version
 from conftest import VERSION
-from next_version import NEXT
 from test_hostile_installer import plant
-from ways import OWNER, PLAIN, Server, assert_same
+from ways import OWNER, PLAIN, Server, assert_same, begun, update_script
 
 INSTALL, UNINSTALL = (PLAIN / f"kube_reports--{what}.sql" for what in ("install", "uninstall"))
 
@@ -37,13 +35,9 @@ ODD = ("standard_conforming_strings = off", "transform_null_equals = on", "quote
 @pytest.fixture(scope="module")
 def server():
     """A server with a neighbour: a role that may create schemas in each of the owner's databases."""
-    made = Server()
-    try:
-        made.begin()
+    for made in begun(Server()):
         made.psql("CREATE ROLE neighbour LOGIN", user="postgres", database="postgres")
         yield made
-    finally:
-        made.remove()
 
 
 @pytest.fixture
@@ -156,10 +150,7 @@ def test_nothing_of_ours_to_remove(server, hostile, user):
 
 @pytest.fixture(scope="module")
 def update(tmp_path_factory):
-    """The script that leads to a made-up next version."""
-    tree = next_version.build_sql_variant(tmp_path_factory.mktemp("next"))
-    tree.make("VARIANT=sql", "plain")
-    return tree.path / "sql" / "build" / "plain" / f"kube_reports--update--{VERSION}--{NEXT}.sql"
+    return update_script(tmp_path_factory.mktemp("next"))
 
 
 @pytest.mark.parametrize("outer", ["neighbour", OWNER])

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ways import CLUSTER, Server
+from ways import CLUSTER, Server, begun
 
 OTHER = "6c1e3f60-0c5d-4b0e-9d43-0f5c7a2f9b11"
 PROXIES = {"kube_reports_proxy": CLUSTER, "other_proxy": OTHER}
@@ -18,9 +18,7 @@ TEXTS = {"source": "scanner", "policy": "careful", "rule": "rule", "category": "
 
 @pytest.fixture(scope="module")
 def server():
-    made = Server()
-    try:
-        made.begin()
+    for made in begun(Server()):
         made.plain("plain")
         made.psql("CREATE ROLE other_proxy LOGIN", user="postgres", database="plain")
         made.psql(f"SELECT kube_reports.grant_proxy('other_proxy', '{OTHER}')", database="plain")
@@ -28,8 +26,6 @@ def server():
             made.psql(f"SELECT * FROM kube_reports_internal.api_hello('{cluster}', '{role}')", user=role,
                       database="plain")
         yield made
-    finally:
-        made.remove()
 
 
 def ids(server, role, **texts):

@@ -6,11 +6,9 @@ import subprocess
 import psycopg2
 import pytest
 
-import next_version
 from client import until
 from conftest import VERSION
-from next_version import NEXT
-from ways import OWNER, PLAIN, Server
+from ways import OWNER, PLAIN, Server, begun, update_script
 
 INSTALL, UNINSTALL = (PLAIN / f"kube_reports--{what}.sql" for what in ("install", "uninstall"))
 VIEW = "CREATE VIEW public.mine AS SELECT uid FROM kube_reports.cluster"
@@ -19,19 +17,12 @@ WAITING = "SELECT count(*) FROM pg_locks WHERE NOT granted"
 
 @pytest.fixture(scope="module")
 def server():
-    made = Server()
-    try:
-        yield made.begin()
-    finally:
-        made.remove()
+    yield from begun(Server())
 
 
 @pytest.fixture(scope="module")
 def update(tmp_path_factory):
-    """The script that leads to a made-up next version."""
-    tree = next_version.build_sql_variant(tmp_path_factory.mktemp("next"))
-    tree.make("VARIANT=sql", "plain")
-    return tree.path / "sql" / "build" / "plain" / f"kube_reports--update--{VERSION}--{NEXT}.sql"
+    return update_script(tmp_path_factory.mktemp("next"))
 
 
 def begin(server, script, name, *options, user=OWNER):

@@ -5,18 +5,14 @@ import pytest
 import next_version
 from conftest import VERSION
 from next_version import NEXT
-from ways import CLUSTER, GRANTS, OWNER, PLAIN, FileServer, Server, assert_same
+from ways import CLUSTER, GRANTS, OWNER, PLAIN, FileServer, Server, assert_same, begun
 
 HELLO = f"SELECT h.store FROM kube_reports_internal.api_hello('{CLUSTER}'::uuid, 'test') h"
 
 
 @pytest.fixture(scope="module")
 def server():
-    made = Server()
-    try:
-        yield made.begin()
-    finally:
-        made.remove()
+    yield from begun(Server())
 
 
 @pytest.fixture(scope="module")

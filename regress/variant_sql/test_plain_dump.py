@@ -3,7 +3,7 @@
 import pytest
 
 from client import run
-from ways import CLUSTER, PLAIN, FileServer, Server, assert_same
+from ways import CLUSTER, PLAIN, FileServer, Server, assert_same, begun
 
 STATE = "SELECT s.identity, s.restore_pending, c.secret FROM kube_reports_internal.store s, " \
         "kube_reports_internal.caller_secret c"
@@ -14,11 +14,7 @@ DRAWN = "SELECT last_value FROM kube_reports_internal.version_seq"
 
 @pytest.fixture(scope="module")
 def server():
-    made = Server()
-    try:
-        yield made.begin()
-    finally:
-        made.remove()
+    yield from begun(Server())
 
 
 def dump(server, name, *options):

@@ -6,18 +6,14 @@ import next_version
 from client import run
 from conftest import VERSION
 from next_version import NEXT
-from ways import CLUSTER, OWNER, PG_TLE, TLE, FileServer, TleServer, assert_same
+from ways import CLUSTER, OWNER, PG_TLE, TLE, FileServer, TleServer, assert_same, begun
 
 pytestmark = pytest.mark.skipif(not PG_TLE, reason="PG_TLE names no installed pg_tle; docs/managed.md has the steps")
 
 
 @pytest.fixture(scope="module")
 def server():
-    made = TleServer()
-    try:
-        yield made.begin()
-    finally:
-        made.remove()
+    yield from begun(TleServer())
 
 
 def test_the_same_as_from_files(server):

@@ -5,6 +5,7 @@ import re
 import shutil
 
 import catalogs
+import next_version
 from client import run
 from conftest import TOP, VERSION, Database, stack_command
 
@@ -130,6 +131,21 @@ class TleServer(Server):
         self.file(package, self.create(name), user="packager")
         self.psql(f"CREATE EXTENSION kube_reports;{GRANTS}", database=name)
         return name
+
+
+def begun(server):
+    """Yields the server, started with its roles, and removes it afterwards, for a fixture."""
+    try:
+        yield server.begin()
+    finally:
+        server.remove()
+
+
+def update_script(directory):
+    """Builds a made-up next version in a directory; returns the plain script that leads to it."""
+    tree = next_version.build_sql_variant(directory)
+    tree.make("VARIANT=sql", "plain")
+    return tree.path / "sql" / "build" / "plain" / f"kube_reports--update--{VERSION}--{next_version.NEXT}.sql"
 
 
 def comparable(text):
