@@ -19,6 +19,7 @@
 #include "compat.h"
 
 #include "access/htup_details.h"
+#include "utils/jsonb.h"
 
 #include "engine/schema/definition.h"
 #include "engine/api/request.h"
@@ -71,8 +72,11 @@ extern void require_all_arguments(FunctionCallInfo fcinfo);
  */
 extern JsonNode *parse_document(Arena *arena, JsonText text);
 
-/* Parses a request; raises an error if it is invalid. */
-extern void parse_request(Arena *arena, Datum datum, ApiRequest *request);
+/* The tree of a jsonb object or array.  Its strings point into the container. */
+extern JsonNode *jsonb_node(Arena *arena, JsonbContainer * container);
+
+/* Reads a request, a jsonb that SQL has decoded from the proxy's text; raises an error if it is invalid. */
+extern void read_request(Arena *arena, Datum datum, ApiRequest *request);
 
 /* The blessed row type of a function that returns a record.  It lives until the query ends. */
 extern TupleDesc result_row(FunctionCallInfo fcinfo);

@@ -10,9 +10,11 @@
 #include "access/detoast.h"
 #include "catalog/pg_type.h"
 #include "funcapi.h"
+#include "miscadmin.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
+#include "utils/numeric.h"
 #include "utils/regproc.h"
 #include "utils/uuid.h"
 
@@ -125,12 +127,61 @@ parse_document(Arena *arena, JsonText text)
 	return node;
 }
 
-void
-parse_request(Arena *arena, Datum datum, ApiRequest *request)
+static JsonNode *
+jsonb_scalar(Arena *arena, const JsonbValue * value)
 {
-	JsonText	text = datum_text(datum);
+	JsonError	error;
+	const char *number;
 
-	if (!request_parse(arena, text.bytes, text.len, request))
+	switch (value->type)
+	{
+		case jbvString:
+			return json_new_string(arena, value->val.string.val, (size_t) value->val.string.len);
+		case jbvBool:
+			return json_new_bool(arena, value->val.boolean);
+		case jbvNumeric:
+			number = DatumGetCString(DirectFunctionCall1(numeric_out, NumericGetDatum(value->val.numeric)));
+			return json_parse(arena, number, strlen(number), NULL, NULL, &error);
+		default:
+			return json_new_null(arena);
+	}
+}
+
+JsonNode *
+jsonb_node(Arena *arena, JsonbContainer * container)
+{
+	JsonbIterator *next = JsonbIteratorInit(container);
+	JsonNode   *node = NULL;
+	JsonText	key = {"", 0};
+	JsonbIteratorToken token;
+	JsonbValue	value;
+
+	check_stack_depth();
+	while ((token = JsonbIteratorNext(&next, &value, true)) != WJB_DONE)
+	{
+		JsonNode   *member;
+
+		if (token == WJB_BEGIN_ARRAY)
+			node = json_new_array(arena);
+		else if (token == WJB_BEGIN_OBJECT)
+			node = json_new_object(arena);
+		else if (token == WJB_KEY)
+			key = (JsonText) {value.val.string.val, (size_t) value.val.string.len};
+		if (token != WJB_VALUE && token != WJB_ELEM)
+			continue;
+		member = value.type == jbvBinary ? jsonb_node(arena, value.val.binary.data) : jsonb_scalar(arena, &value);
+		if (token == WJB_VALUE)
+			json_set_text(arena, node, key, member);
+		else
+			json_append(arena, node, member);
+	}
+	return node;
+}
+
+void
+read_request(Arena *arena, Datum datum, ApiRequest *request)
+{
+	if (!request_read(arena, jsonb_node(arena, &DatumGetJsonbP(datum)->root), request))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("request is not an API request"),

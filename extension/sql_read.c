@@ -12,7 +12,6 @@
 #include "engine/answers/read_plan.h"
 #include "engine/answers/render.h"
 #include "utils/builtins.h"
-#include "utils/jsonb.h"
 #include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(sql_get_plan);
@@ -44,7 +43,7 @@ sql_get_plan(PG_FUNCTION_ARGS)
 
 	(void) definition_lookup(PG_GETARG_INT64(0), PG_GETARG_DATUM(1));
 	arena_init_for(&arena, argument_bytes(fcinfo, 2, -1));
-	parse_request(&arena, PG_GETARG_DATUM(2), &request);
+	read_request(&arena, PG_GETARG_DATUM(2), &request);
 	(void) read_plan_get(&arena, &request, &plan);
 	{
 		Datum		values[] = {
@@ -76,7 +75,7 @@ sql_list_plan(PG_FUNCTION_ARGS)
 	bool		nulls[21] = {false};
 
 	arena_init_for(&arena, argument_bytes(fcinfo, 2, -1));
-	parse_request(&arena, PG_GETARG_DATUM(2), &request);
+	read_request(&arena, PG_GETARG_DATUM(2), &request);
 	if (!read_plan_list(&arena, definition, &request, &plan))
 	{
 		memset(nulls, true, sizeof(nulls));
@@ -266,10 +265,7 @@ sql_status_document(PG_FUNCTION_ARGS)
 	memset(&details, 0, sizeof(details));
 	if (!PG_ARGISNULL(3))
 	{
-		Jsonb	   *given = PG_GETARG_JSONB_P(3);
-		char	   *printed = JsonbToCString(NULL, &given->root, VARSIZE(given));
-		JsonText	source = {printed, strlen(printed)};
-		JsonNode   *node = parse_document(&arena, source);
+		JsonNode   *node = jsonb_node(&arena, &PG_GETARG_JSONB_P(3)->root);
 		JsonNode   *causes = json_get(node, "causes");
 		JsonNode   *retry = json_get(node, "retryAfterSeconds");
 

@@ -49,8 +49,8 @@ sql_write_admit(PG_FUNCTION_ARGS)
 
 	require_arguments(fcinfo, 0, 2);
 	asked.definition = definition_lookup(PG_GETARG_INT64(0), PG_GETARG_DATUM(1));
-	arena_init_for(&arena, argument_bytes(fcinfo, 2, 3, -1));
-	parse_request(&arena, PG_GETARG_DATUM(2), &asked.request);
+	arena_init_for(&arena, argument_bytes(fcinfo, 3, -1));
+	read_request(&arena, PG_GETARG_DATUM(2), &asked.request);
 	if (!PG_ARGISNULL(3))
 		asked.document = datum_text(PG_GETARG_DATUM(3));
 	fill_context(&asked.context, fcinfo, 4);
@@ -70,8 +70,8 @@ sql_write_decide(PG_FUNCTION_ARGS)
 
 	require_arguments(fcinfo, 0, 2);
 	asked.definition = definition_lookup(PG_GETARG_INT64(0), PG_GETARG_DATUM(1));
-	arena_init_for(&arena, argument_bytes(fcinfo, 2, 3, 4, 5, -1));
-	parse_request(&arena, PG_GETARG_DATUM(2), &asked.request);
+	arena_init_for(&arena, argument_bytes(fcinfo, 3, 4, 5, -1));
+	read_request(&arena, PG_GETARG_DATUM(2), &asked.request);
 	if (!PG_ARGISNULL(3))
 		asked.document = datum_text(PG_GETARG_DATUM(3));
 	if (!PG_ARGISNULL(6))

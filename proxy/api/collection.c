@@ -35,7 +35,7 @@ typedef struct Collection
 	Registry   *registry;
 	const RegistryType *type;
 	ReadPlan	plan;
-	JsonText	request;
+	ApiRequest	request;
 	JsonText	document;
 	const char *namespace_name;
 	PgResult   *piece;
@@ -194,7 +194,7 @@ collection_delete(Collection *collection)
 		writes[count] = (DialogueWrite) {
 			.registry = collection->registry, .type = collection->type,
 			.namespace_name = collection->namespace_name, .name = "",
-			.request = collection->request, .document = collection->document, .stored = &stored[count]
+			.asked = &collection->request, .document = collection->document, .stored = &stored[count]
 		};
 		count++;
 	}
@@ -253,11 +253,12 @@ collection_start(Exchange *exchange)
 	Collection *collection;
 	ReadPlan	plan;
 	DecidedWrite admitted;
-	const AskedWrite asked = {exchange->type->served, exchange->request, exchange->body};
+	AskedWrite	asked = {.served = exchange->type->served, .document = exchange->body};
 	bool		refused;
 
 	if (!get_plan(exchange, &plan))
 		return;
+	asked.request = exchange->asked;
 	/* Check the options of the deletion once, before anything is deleted. */
 	arena_init(&admitted.arena);
 	write_ask_admission(&admitted, &asked);
@@ -270,9 +271,10 @@ collection_start(Exchange *exchange)
 	collection->type = exchange->type;
 	/* The plan's texts are in the exchange's arena, which ends with the exchange; then nothing is loaded any more. */
 	collection->plan = plan;
-	collection->request = (JsonText) {
-		arena_strndup(&collection->arena, exchange->request.bytes, exchange->request.len), exchange->request.len
-	};
+	if (!request_parse(&collection->arena,
+					   arena_strndup(&collection->arena, exchange->request.bytes, exchange->request.len),
+					   exchange->request.len, &collection->request))
+		abort();				/* impossible: get_plan() has decoded the same text */
 	collection->document = (JsonText) {
 		arena_strndup(&collection->arena, exchange->body.bytes != NULL ? exchange->body.bytes : "", exchange->body.len),
 		exchange->body.len

@@ -353,6 +353,7 @@ send_commit(Dialogue *dialogue)
 	{
 		const Item *item = &dialogue->items[i];
 		const DecidedWrite *decided = &item->decided;
+		const char *user = item->asked.request->username;
 		bool		stores = decided->action != DECIDED_DELETE;
 
 		if (item->stage != ITEM_COMMIT)
@@ -367,7 +368,7 @@ send_commit(Dialogue *dialogue)
 		texts[4][count] = stores ? decided->metadata : (JsonText) {NULL, 0};
 		texts[5][count] = stores ? decided->body : (JsonText) {NULL, 0};
 		texts[6][count] = decided->evaluated_at;
-		texts[7][count] = text_of_string(decided->request.username[0] != '\0' ? decided->request.username : NULL);
+		texts[7][count] = text_of_string(user[0] != '\0' ? user : NULL);
 		texts[8][count] = text_of_string(decided->action == DECIDED_INSERT ? item->namespace_uid : NULL);
 		texts[9][count] = decided->rows;
 		count++;
@@ -438,6 +439,18 @@ copy_text(Arena *arena, JsonText text)
 	return (JsonText) {arena_strndup(arena, text.bytes != NULL ? text.bytes : "", text.len), text.len};
 }
 
+/* Decodes a copy of a request, because a dialogue may outlive the exchange. */
+static const ApiRequest *
+copy_request(Arena *arena, JsonText text)
+{
+	JsonText	copy = copy_text(arena, text);
+	ApiRequest *request = arena_alloc(arena, sizeof(ApiRequest));
+
+	if (!request_parse(arena, copy.bytes, copy.len, request))
+		abort();				/* impossible: the proxy itself has written the request */
+	return request;
+}
+
 static void
 item_init(Dialogue *dialogue, Item *item, const DialogueWrite *write)
 {
@@ -446,7 +459,7 @@ item_init(Dialogue *dialogue, Item *item, const DialogueWrite *write)
 	item->registry = registry_hold(write->registry);
 	item->asked = (AskedWrite) {
 		.served = write->type->served,
-		.request = copy_text(arena, write->request),
+		.request = write->asked != NULL ? write->asked : copy_request(arena, write->request),
 		.document = copy_text(arena, write->document)
 	};
 	item->namespace_name = arena_strdup(arena, write->namespace_name);

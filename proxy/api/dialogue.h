@@ -29,7 +29,8 @@ typedef struct DialogueWrite
 	const char *namespace_name; /* from the path, as is name */
 	const char *name;
 	const char *namespace_uid;	/* NULL: not checked */
-	JsonText	request;
+	JsonText	request;		/* its text, which a dialogue copies and decodes once */
+	const ApiRequest *asked;	/* a request that is decoded, and stays until done(); else NULL */
 	JsonText	document;
 	const StoredObject *stored; /* an item of a deletecollection: stays until done(); else NULL */
 } DialogueWrite;

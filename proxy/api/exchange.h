@@ -39,6 +39,7 @@ struct Exchange
 	int			namespace_moves;	/* how often the store had another uid for the namespace */
 	int			registry_moves; /* how often the store had another definition of the type */
 	JsonText	request;		/* the JSON object of extension/engine/api/request.h */
+	const struct ApiRequest *asked; /* the same, decoded by get_plan(), in the arena */
 	JsonText	body;			/* JSON; with a body_error, the YAML */
 	const char *body_error;		/* NULL unless a body of YAML could not be read */
 	JsonNode   *body_duplicates;	/* messages about duplicate keys in a body of YAML, or NULL */

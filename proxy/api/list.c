@@ -90,7 +90,7 @@ add_bool(PgCall *call, bool value)
 	pg_add_int4(call, value ? 1 : 0);
 }
 
-/* Adds the parameters of api_read_list() except the cursor. */
+/* Adds the parameters of a planned list except the cursor. */
 static void
 query_add(PgCall *call, const ListQuery *query)
 {

@@ -23,11 +23,11 @@
 #define COLUMN_BODY 4
 #define COLUMN_CURSOR 5
 #define COLUMN_ENVELOPE 6
-#define COLUMN_TOKEN 6			/* first column of the transform, in a list that the proxy has planned */
 #define COLUMN_VERSION 7
 #define COLUMN_METADATA 8
 #define COLUMN_DOCUMENT 9
-#define COLUMN_REMAINING 10
+#define COLUMN_TOKEN 10
+#define COLUMN_REMAINING 11
 #define COLUMNS 10
 
 #define ENVELOPE_WORDS 4

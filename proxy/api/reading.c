@@ -7,6 +7,9 @@
  */
 #include "api/reading.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "api/reply.h"
 
 const PgError piece_unknown = {"XX000", "a piece of the list has another form than this proxy expects", NULL};
@@ -39,9 +42,15 @@ pg_add_type(PgCall *call, const RegistryType *type)
 bool
 get_plan(Exchange *exchange, ReadPlan *plan)
 {
+	const Definition *definition = exchange->type->served->definition;
+	ApiRequest *asked = arena_alloc(&exchange->arena, sizeof(ApiRequest));
 	Reply		reply = {.content_type = "application/json"};
 
-	if (read_plan(&exchange->arena, exchange->type->served->definition, exchange->request, plan))
+	if (!request_parse(&exchange->arena, exchange->request.bytes, exchange->request.len, asked))
+		abort();				/* impossible: the proxy itself has written the request */
+	exchange->asked = asked;
+	if (strcmp(asked->verb, "get") == 0 ? read_plan_get(&exchange->arena, asked, plan) :
+		read_plan_list(&exchange->arena, definition, asked, plan))
 		return true;
 	reply.code = plan->code;
 	reply.body = (JsonText) {plan->status.bytes, plan->status.len};

@@ -47,12 +47,12 @@ const PgStatementText pg_statements[PG_STATEMENT_COUNT] = {
 	[PG_REGISTRY] = {"registry", "SELECT * FROM kube_reports_internal.api_registry($1::uuid)", 15, false, false, false},
 	[PG_DOCUMENTS] = {"documents", "SELECT * FROM kube_reports_internal.api_documents($1::uuid)", 4,
 	false, false, false},
-	[PG_GET] = {"get", "SELECT * FROM kube_reports_internal.api_get($1::uuid, $2::text)", 5, true, false, true},
-	[PG_LIST] = {"list", "SELECT * FROM kube_reports_internal.api_list($1::uuid, $2::text, $3::text)", 10,
+	[PG_GET] = {"get", "SELECT * FROM kube_reports_internal.api_get($1::uuid, $2::text::jsonb)", 5, true, false, true},
+	[PG_LIST] = {"list", "SELECT * FROM kube_reports_internal.api_list($1::uuid, $2::text::jsonb, $3::text)", 10,
 	true, false, false},
 	[PG_WRITE] = {"write",
-		"CALL kube_reports_internal.api_write($1::uuid, $2::text[], $3::bytea[], $4::int4 = 1, NULL, NULL, NULL, "
-		"NULL, NULL, NULL)",
+		"CALL kube_reports_internal.api_write($1::uuid, $2::text[]::jsonb[], $3::bytea[], $4::int4 = 1, NULL, NULL, "
+		"NULL, NULL, NULL, NULL)",
 	6, true, true, false},
 	[PG_LOAD] = {"load",
 		"SELECT * FROM kube_reports_internal.api_load($1::uuid, $2::text, $3::text, $4::text, $5::text[], $6::text[], "
@@ -68,11 +68,12 @@ const PgStatementText pg_statements[PG_STATEMENT_COUNT] = {
 		"$6::text[], $7::text, $8::text, $9::text, $10::text, $11::int8, $12::int8)",
 	7, false, true, false},
 	[PG_DELETE_COLLECTION] = {"delete_collection",
-		"CALL kube_reports_internal.api_delete_collection($1::uuid, $2::text, $3::bytea, $4::text,"
+		"CALL kube_reports_internal.api_delete_collection($1::uuid, $2::text::jsonb, $3::bytea, $4::text,"
 	" NULL, NULL, NULL, NULL, NULL, NULL)", 6, true, true, false},
 	[PG_EXPORT] = {"export", "SELECT * FROM kube_reports_internal.api_export($1::uuid, $2::text, $3::text)", 6,
 	true, false, false},
-	[PG_WATCH] = {"watch", "SELECT * FROM kube_reports_internal.api_watch($1::uuid, $2::text)", 16, true, false, true},
+	[PG_WATCH] = {"watch", "SELECT * FROM kube_reports_internal.api_watch($1::uuid, $2::text::jsonb)", 16,
+	true, false, true},
 	[PG_CHANGES] = {"changes",
 		"SELECT * FROM kube_reports_internal.api_changes($1::uuid, $2::int4, $3::int8, $4::text[], $5::int4)",
 	9, false, false, true},
@@ -81,10 +82,9 @@ const PgStatementText pg_statements[PG_STATEMENT_COUNT] = {
 		"$6::text, "
 	"$7::int8)", 8, true, false, true},
 	[PG_READ_LIST] = {"read_list",
-		"SELECT * FROM kube_reports_internal.api_read_list($1::uuid, $2::text, $3::text, $4::text, $5::text, "
-		"$6::int4 = 1, "
-		"$7::text, $8::text[], $9::text, $10::text, $11::int8, $12::int8, $13::int8, $14::int4 = 1, $15::int4 = 1, "
-	"$16::text, $17::text, $18::int8, $19::text)", 11, true, false, false},
+		"SELECT * FROM kube_reports_internal.api_list($1::uuid, NULL, $19::text, $2::text, $3::text, $4::text, "
+		"$5::text, $6::int4 = 1, $7::text, $8::text[], $9::text, $10::text, $11::int8, $12::int8, $13::int8, "
+	"$14::int4 = 1, $15::int4 = 1, $16::text, $17::text, $18::int8)", 12, true, false, false},
 	[PG_READ_WATCH] = {"read_watch",
 		"SELECT * FROM kube_reports_internal.api_read_watch($1::uuid, $2::text, $3::text, $4::text, $5::text, "
 		"$6::int8, "

@@ -137,16 +137,16 @@ answer_write(Arena *arena, const JsonNode *question, const char **why)
 	const JsonNode *fill = json_get(question, "fillSummary");
 	const JsonNode *version = json_get(question, "storedVersion");
 	Served		served = {.fill_summary = fill != NULL && fill->kind == JSON_KIND_BOOL && fill->u.boolean};
-	AskedWrite	asked = {&served, member(question, "request"), member(question, "document")};
+	JsonText	text = member(question, "request");
+	ApiRequest	request;
+	AskedWrite	asked = {&served, &request, member(question, "document")};
 	StoredObject stored = {member(question, "storedMetadata"), member(question, "storedBody"), 0};
 	DecidedWrite write = {0};
-	ApiRequest	request;
 	JsonNode   *row = json_new_object(arena);
 	JsonText	answer;
 
 	served.definition = definition_read(arena, member(question, "definition"), why);
-	if (served.definition == NULL || asked.request.bytes == NULL ||
-		!request_parse(arena, asked.request.bytes, asked.request.len, &request))
+	if (served.definition == NULL || text.bytes == NULL || !request_parse(arena, text.bytes, text.len, &request))
 		return (JsonText) {NULL, 0};
 	if (asked.document.bytes == NULL)
 		asked.document = (JsonText) {"", 0};

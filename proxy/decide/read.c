@@ -107,20 +107,3 @@ read_render(StrBuf *buf, ReadRoom *room, const ReadForm *form, ReadPart part, co
 	arena_free(&scratch);
 	return limit == ARENA_WITHIN ? READ_DONE : READ_COSTLY;
 }
-
-bool
-read_plan(Arena *arena, const Definition *definition, JsonText text, ReadPlan *plan)
-{
-	ApiRequest	request;
-
-	if (!request_parse(arena, text.bytes, text.len, &request))
-	{
-		memset(plan, 0, sizeof(*plan));
-		strbuf_init(&plan->status, arena);
-		plan->code = 400;
-		status_failure(&plan->status, 400, "BadRequest", "the request has a NUL where NUL is not allowed", NULL);
-		return false;
-	}
-	return strcmp(request.verb, "get") == 0 ? read_plan_get(arena, &request, plan) :
-		read_plan_list(arena, definition, &request, plan);
-}

@@ -63,7 +63,4 @@ extern void read_room_free(ReadRoom *room);
 extern ReadOutcome read_render(StrBuf *buf, ReadRoom *room, const ReadForm *form, ReadPart part, const ReadRow *row,
 							   int64_t now);
 
-/* Plans a read from the text of its request; false with code and Status when the request cannot be answered. */
-extern bool read_plan(Arena *arena, const Definition *definition, JsonText text, ReadPlan *plan);
-
 #endif							/* READ_H */

@@ -69,24 +69,22 @@ perform(void *state)
 	Arena	   *arena = &write->arena;
 	WriteOutcome *outcome = &write->outcome;
 
-	if (!request_parse(arena, asked->request.bytes, asked->request.len, &write->request))
-		abort();				/* impossible: the proxy itself has written the request */
-	write_admit(arena, asked->served->definition, &write->request, asked->document.bytes, asked->document.len,
+	write_admit(arena, asked->served->definition, asked->request, asked->document.bytes, asked->document.len,
 				&asking->context, outcome);
 	if (asking->decide)
 	{
 		/* The name that the first admission generated is already taken; take it from the stored object. */
-		if (asking->stored != NULL && strcmp(write->request.verb, "create") == 0)
+		if (asking->stored != NULL && strcmp(asked->request->verb, "create") == 0)
 			outcome->name = stored_name(arena, asking->stored);
 		if (outcome->action == WRITE_PENDING)
 		{
 			WriteOutcome admitted = *outcome;
 
-			write_decide(arena, asked->served->definition, &write->request, asked->document.bytes,
-						 asked->document.len, &asking->context, &admitted, asking->stored, outcome);
+			write_decide(arena, asked->served->definition, asked->request, asked->document.bytes, asked->document.len,
+						 &asking->context, &admitted, asking->stored, outcome);
 		}
 	}
-	write->action = action_of(arena, &write->request, outcome);
+	write->action = action_of(arena, asked->request, outcome);
 	write->metadata = json_text_of(arena, outcome->metadata);
 	write->body = json_text_of(arena, outcome->body);
 }
@@ -115,7 +113,7 @@ static void
 ask_engine(DecidedWrite *write, const AskedWrite *asked, const StoredObject *stored, bool decide)
 {
 	Asking		asking = {.write = write, .asked = asked, .stored = stored, .decide = decide};
-	size_t		input = asked->request.len + asked->document.len;
+	size_t		input = asked->document.len;
 	uint8_t		random[WRITE_RANDOM_BYTES];
 	ArenaLimit	limit;
 

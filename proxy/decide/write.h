@@ -20,7 +20,7 @@
 typedef struct AskedWrite
 {
 	const Served *served;
-	JsonText	request;		/* the JSON object of extension/engine/api/request.h */
+	const ApiRequest *request;
 	JsonText	document;
 } AskedWrite;
 
@@ -38,7 +38,6 @@ typedef struct DecidedWrite
 {
 	Arena		arena;			/* memory of all pointers below */
 	DecidedAction action;
-	ApiRequest	request;
 	WriteOutcome outcome;
 	bool		on_object;		/* decided on a stored object, which has the version base */
 	int64_t		base;

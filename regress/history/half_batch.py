@@ -4,7 +4,7 @@ import json
 import socket
 import struct
 
-CALL = (b"CALL kube_reports_internal.api_write($1::uuid, $2::text[], $3::bytea[], false,"
+CALL = (b"CALL kube_reports_internal.api_write($1::uuid, $2::text[]::jsonb[], $3::bytea[], false,"
         b" NULL, NULL, NULL, NULL, NULL, NULL)")
 OID_TEXT, OID_BYTEA = 25, 17
 

@@ -21,14 +21,12 @@ def replace(database, function, *pairs, name="kube_reports"):
 
 BATCH = ("kube_reports_internal.commit_decided(integer, integer, integer, bigint, bigint, kube_reports.report, "
          "boolean, boolean, boolean, boolean, kube_reports_internal.admitted[], bigint[], bigint[], timestamptz[], "
-         "text[], text[], bytea[], text[])")
+         "text[], jsonb[], bytea[], text[])")
 GUARD = ("IF first_version <= newest THEN", "IF false THEN")
-API_LIST = "kube_reports_internal.api_list(uuid, text, text, kube_reports_internal.caller)"
+API_LIST = ("kube_reports_internal.api_list(uuid, jsonb, text, text, text, text, text, boolean, text, text[], text, "
+            "text, bigint, bigint, bigint, boolean, boolean, text, text, bigint, kube_reports_internal.caller)")
 API_CHANGES = "kube_reports_internal.api_changes(uuid, integer, bigint, text[], integer, kube_reports_internal.caller)"
 if VARIANT == "sql":
-    # A list of the proxy reads its rows in this function.
-    API_LIST = ("kube_reports_internal.api_read_list(uuid, text, text, text, text, boolean, text, text[], text, text, "
-                "bigint, bigint, bigint, boolean, boolean, text, text, bigint, text, kube_reports_internal.caller)")
     API_CHANGES = ("kube_reports_internal.api_read_changes(uuid, integer, bigint, boolean, integer, "
                    "kube_reports_internal.caller)")
 LIST_WINDOW = ("kube_reports_internal.list_window(integer, integer, integer, boolean, bigint, boolean, text, text, "

@@ -252,8 +252,8 @@ class Database:
             if self.variant == "sql":
                 decided_write(cursor, cluster, request, document)
                 return connection
-            cursor.execute("SELECT w.codes[1] FROM kube_reports_internal.write_batch(%s, ARRAY[%s], ARRAY[%s::bytea], "
-                           "8) w",
+            cursor.execute("SELECT w.codes[1] FROM kube_reports_internal.write_batch(%s, ARRAY[%s::jsonb], "
+                           "ARRAY[%s::bytea], 8) w",
                            (cluster, json.dumps(request), json.dumps(document).encode()))
             assert cursor.fetchone()[0] == code
         return connection

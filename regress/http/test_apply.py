@@ -365,7 +365,7 @@ def test_may_not_create(api, stack, ns, path):
         written = stack.database.psql(
             "SELECT codes[1], convert_from(replies[1], 'UTF8') FROM "
                                       f"kube_reports_internal.write_batch('{stack.cluster}', "
-            f"ARRAY[$r${json.dumps(request)}$r$], ARRAY[convert_to($d${json.dumps(document)}$d$, 'UTF8')])")
+            f"ARRAY[$r${json.dumps(request)}$r$::jsonb], ARRAY[convert_to($d${json.dumps(document)}$d$, 'UTF8')])")
         code, reply = written.split("|", 1)
         return int(code), json.loads(reply)
 

@@ -184,7 +184,7 @@ class Writer:
                     cursor.execute("SELECT kube_reports_internal.write_one(%s, %s, %s)",
                                    (self.stack.cluster, request, body))
                 return len(requests)
-            cursor.execute("SELECT w.codes, w.replies FROM kube_reports_internal.write_batch(%s, %s::text[], "
+            cursor.execute("SELECT w.codes, w.replies FROM kube_reports_internal.write_batch(%s, %s::jsonb[], "
                            "%s::bytea[]) w", (self.stack.cluster, requests, bodies))
             codes, replies = cursor.fetchone()
             assert all(code in (200, 201) for code in codes), [bytes(reply) for reply in replies][:3]

@@ -40,7 +40,7 @@ BEGIN
             format('SELECT code FROM kube_reports_internal.api_get(%L, %L)', cluster,
             '{{"verb": "get", ' || request || '}}'));
         PERFORM {role}.try(how, 'write ' || right(cluster, 1),
-            format('SELECT codes[1] FROM kube_reports_internal.write_batch(%L, ARRAY[%L], ARRAY[%L::bytea])',
+            format('SELECT codes[1] FROM kube_reports_internal.write_batch(%L, ARRAY[%L::jsonb], ARRAY[%L::bytea])',
             cluster, '{{"verb": "patch", "contentType": "application/merge-patch+json", ' || request || '}}',
             '{{"metadata": {{"labels": {{"by": "{role}"}}}}}}'));
         PERFORM {role}.try(how, 'hello ' || right(cluster, 1),

@@ -63,7 +63,8 @@ class Backend:
             requests.append(json.dumps(request))
             bodies.append(text.encode())
         [(codes, replies, warnings)], grown = self.peak(
-            "SELECT w.codes, w.replies, w.warnings FROM kube_reports_internal.write_batch(%s, %s, %s::bytea[]) w",
+            "SELECT w.codes, w.replies, w.warnings "
+            "FROM kube_reports_internal.write_batch(%s, %s::jsonb[], %s::bytea[]) w",
                                                         self.cluster, requests, bodies)
         return codes, [bytes(reply) for reply in replies], warnings, grown
 

@@ -119,9 +119,8 @@ def test_a_client_that_goes(own_stack, ns):
     api.create(POLR, report("r"), ns)
     # A function that takes long.
     own_stack.database.psql("""
-        ALTER FUNCTION kube_reports_internal.api_list(uuid, text, text, kube_reports_internal.caller)
-            RENAME TO api_list_at_once;
-        CREATE FUNCTION kube_reports_internal.api_list(cluster uuid, request text, cursor text,
+        ALTER FUNCTION kube_reports_internal.api_list RENAME TO api_list_at_once;
+        CREATE FUNCTION kube_reports_internal.api_list(cluster uuid, request jsonb, cursor text,
             OUT code integer, OUT content_type text,
             OUT retry_after integer, OUT warnings text[], OUT body bytea, OUT next_cursor text, OUT envelope text,
             OUT version bigint, OUT metadata kube_reports.report,
@@ -130,7 +129,7 @@ def test_a_client_that_goes(own_stack, ns):
         BEGIN
             PERFORM pg_sleep(60);
         END $$;
-        GRANT EXECUTE ON FUNCTION kube_reports_internal.api_list(uuid, text, text)
+        GRANT EXECUTE ON FUNCTION kube_reports_internal.api_list(uuid, jsonb, text)
             TO kube_reports_proxy""", user="postgres")
 
     def sleeping():

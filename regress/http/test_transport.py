@@ -373,9 +373,9 @@ def test_saturation(own_stack, ns):
     blocker.cursor().execute("SELECT pg_advisory_xact_lock(4711)")
     # Gets take as long as the test wants.  They do not wait for a lock, because the server ends such a wait earlier.
     own_stack.database.psql("""
-        ALTER FUNCTION kube_reports_internal.api_get(uuid, text, kube_reports_internal.caller)
+        ALTER FUNCTION kube_reports_internal.api_get(uuid, jsonb, kube_reports_internal.caller)
             RENAME TO api_get_at_once;
-        CREATE FUNCTION kube_reports_internal.api_get(cluster uuid, request text,
+        CREATE FUNCTION kube_reports_internal.api_get(cluster uuid, request jsonb,
             OUT code integer, OUT content_type text,
             OUT retry_after integer, OUT warnings text[], OUT body bytea)
         LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -384,7 +384,7 @@ def test_saturation(own_stack, ns):
             SELECT g.* INTO code, content_type, retry_after, warnings, body
                 FROM kube_reports_internal.api_get_at_once(cluster, request) g;
         END $$;
-        GRANT EXECUTE ON FUNCTION kube_reports_internal.api_get(uuid, text) TO kube_reports_proxy""", user="postgres")
+        GRANT EXECUTE ON FUNCTION kube_reports_internal.api_get(uuid, jsonb) TO kube_reports_proxy""", user="postgres")
     connections, refused = [], None
     path = path_of(POLR, ns, "r1")
     while refused is None and len(connections) < 3000:
@@ -438,21 +438,21 @@ def test_lists_starve_nobody(own_stack, ns):
     blocker = psycopg2.connect(own_stack.database.connection("postgres"))
     blocker.cursor().execute("SELECT pg_advisory_xact_lock(4711)")
     own_stack.database.psql("""
-        ALTER FUNCTION kube_reports_internal.api_list(uuid, text, text, kube_reports_internal.caller)
-            RENAME TO api_list_at_once;
-        CREATE FUNCTION kube_reports_internal.api_list(cluster uuid, request text, cursor text,
+        ALTER FUNCTION kube_reports_internal.api_list RENAME TO api_list_at_once;
+        CREATE FUNCTION kube_reports_internal.api_list(cluster uuid, request jsonb, cursor text,
             OUT code integer, OUT content_type text,
             OUT retry_after integer, OUT warnings text[], OUT body bytea, OUT next_cursor text, OUT envelope text,
             OUT version bigint, OUT metadata kube_reports.report,
-            OUT document kube_reports_internal.stored_document) RETURNS SETOF record
+            OUT document kube_reports_internal.stored_document, OUT continue_token text,
+            OUT remaining bigint) RETURNS SETOF record
         LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
         BEGIN
             -- Locks are not waited for so long.
             WHILE NOT pg_try_advisory_xact_lock_shared(4711) LOOP PERFORM pg_sleep(0.05); END LOOP;
             RETURN QUERY SELECT l.* FROM kube_reports_internal.api_list_at_once(cluster, request, cursor) l;
         END $$;
-        REVOKE ALL ON FUNCTION kube_reports_internal.api_list(uuid, text, text) FROM PUBLIC;
-        GRANT EXECUTE ON FUNCTION kube_reports_internal.api_list(uuid, text, text)
+        REVOKE ALL ON FUNCTION kube_reports_internal.api_list(uuid, jsonb, text) FROM PUBLIC;
+        GRANT EXECUTE ON FUNCTION kube_reports_internal.api_list(uuid, jsonb, text)
             TO kube_reports_proxy""", user="postgres")
     lists = [api.connect(60) for _ in range(50)]
     for connection in lists:

@@ -23,7 +23,7 @@ BEGIN
 		SELECT * INTO piece FROM kube_reports_internal.delete_piece('00000000-0000-0000-0000-000000000001',
 			jsonb_build_object('verb', 'deletecollection',
 			'group', 'wgpolicyk8s.io', 'version', 'v1alpha2', 'resource', 'policyreports', 'namespace', namespace,
-				'query', query)::text, convert_to(options, 'UTF8'), cursor);
+				'query', query), convert_to(options, 'UTF8'), cursor);
 		pieces := pieces + 1;
 		cursor := piece.next_cursor;
 		EXIT WHEN cursor IS NULL;
@@ -55,7 +55,7 @@ CREATE FUNCTION pg_temp.write(verb text, name text, document text) RETURNS TABLE
 		'{metadata,resourceVersion}' #- '{details,uid}'
 	FROM kube_reports_internal.write_batch('00000000-0000-0000-0000-000000000001',
 		ARRAY[jsonb_strip_nulls(jsonb_build_object('verb', verb, 'group', 'wgpolicyk8s.io',
-		'version', 'v1alpha2', 'resource', 'policyreports', 'namespace', 'default', 'name', name))::text],
+		'version', 'v1alpha2', 'resource', 'policyreports', 'namespace', 'default', 'name', name))],
 			ARRAY[convert_to(document, 'UTF8')]) w
 $$;
 SELECT code FROM pg_temp.write('create', NULL,
@@ -71,7 +71,7 @@ SELECT * FROM pg_temp.write('delete', 'p', '');
 SELECT w.codes, w.versions[2] = 0 AS unversioned, w.versions[3] > w.versions[1] AS in_order
 	FROM kube_reports_internal.write_batch(:'one',
 		ARRAY(SELECT '{"verb":"create","group":"wgpolicyk8s.io","version":"v1alpha2","resource":"policyreports",'
-			'"namespace":"batch"}' FROM generate_series(1, 4)),
+			'"namespace":"batch"}'::jsonb FROM generate_series(1, 4)),
 		ARRAY(SELECT convert_to(
 			format('{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport","metadata":{"name":%s}}', n), 'UTF8')
 			FROM unnest('{"\"a\"","\"Not OK\"","\"b\"","{"}'::text[]) n)) w;

@@ -22,7 +22,7 @@ LANGUAGE sql AS $$
 		max(r.next_cursor)
 	FROM (SELECT l.*, l.ordinality AS number,
 			split_part(first_value(l.envelope) OVER (ORDER BY l.ordinality), ' ', 4) AS how
-		FROM kube_reports_internal.api_list('00000000-0000-0000-0000-000000000001', request, cursor)
+		FROM kube_reports_internal.api_list('00000000-0000-0000-0000-000000000001', request::jsonb, cursor)
 			WITH ORDINALITY l) r
 $$;
 -- Names of a list, whether it goes on, and how many remain.

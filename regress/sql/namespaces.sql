@@ -7,9 +7,9 @@ CREATE FUNCTION create_in(namespace text, name text, more jsonb DEFAULT '{}', me
 	RETURNS TABLE (code integer, reply text) LANGUAGE sql AS $$
 	SELECT codes[1], CASE WHEN codes[1] = 201 THEN '' ELSE convert_from(replies[1], 'UTF8') END
 	FROM kube_reports_internal.write_batch('5b0c7d1e-0000-4000-8000-000000000001',
-		ARRAY[(jsonb_build_object('verb', 'create', 'group', 'wgpolicyk8s.io', 'version', 'v1alpha2',
+		ARRAY[jsonb_build_object('verb', 'create', 'group', 'wgpolicyk8s.io', 'version', 'v1alpha2',
 			'resource', 'policyreports',
-			'namespace', namespace) || more)::text],
+			'namespace', namespace) || more],
 		-- A NUL, which jsonb cannot read, is in the way of nothing.
 		ARRAY[convert_to(replace(jsonb_build_object('apiVersion', 'wgpolicyk8s.io/v1alpha2', 'kind', 'PolicyReport',
 			'metadata', jsonb_build_object('name', name, 'annotations', jsonb_build_object('nul', '@'))
@@ -42,7 +42,7 @@ SELECT * FROM create_in('a', 'r3', '{"namespaceState": "missing"}', '{"namespace
 SELECT codes FROM kube_reports_internal.write_batch(:cluster,
 	ARRAY(SELECT jsonb_build_object('verb', 'create', 'group', 'wgpolicyk8s.io', 'version', 'v1alpha2',
 		'resource', 'policyreports',
-		'namespace', 'a', 'namespaceUid', uid)::text FROM unnest('{a1,a0,a1}'::text[]) uid),
+		'namespace', 'a', 'namespaceUid', uid) FROM unnest('{a1,a0,a1}'::text[]) uid),
 	ARRAY(SELECT convert_to(jsonb_build_object('apiVersion', 'wgpolicyk8s.io/v1alpha2', 'kind', 'PolicyReport',
 		'metadata', jsonb_build_object('name', name))::text, 'UTF8') FROM unnest('{s1,s2,s3}'::text[]) name));
 SELECT o.namespace, o.name FROM kube_reports.stored_report o WHERE o.cluster = :cluster ORDER BY 1, 2;

@@ -13,7 +13,7 @@ CREATE FUNCTION pg_temp.write(verb text, report_name text, document jsonb, alone
 		'version', 'v1alpha2', 'resource', 'policyreports', 'namespace', 'ns',
 			'name', CASE WHEN verb <> 'create' THEN report_name END, 'contentType',
 		CASE verb WHEN 'patch' THEN 'application/merge-patch+json' ELSE 'application/json' END, 'user',
-			jsonb_build_object('username', writer)))::text],
+			jsonb_build_object('username', writer)))],
 		ARRAY[CASE WHEN verb = 'delete' THEN '' ELSE
 			convert_to((CASE WHEN verb = 'create' THEN jsonb_build_object('apiVersion', 'wgpolicyk8s.io/v1alpha2',
 			'kind', 'PolicyReport',
@@ -96,7 +96,7 @@ SELECT pg_temp.write('patch', 'small', '{"metadata": {"labels": {"a": "b"}}}', f
 -- Many that are not large come to as much.
 SELECT count(*) AS written FROM unnest((SELECT w.codes FROM kube_reports_internal.write_batch(:'one',
 	ARRAY(SELECT '{"verb":"create","group":"wgpolicyk8s.io","version":"v1alpha2","resource":"policyreports",'
-		'"namespace":"ns","contentType":"application/json"}' FROM generate_series(1, 12)),
+		'"namespace":"ns","contentType":"application/json"}'::jsonb FROM generate_series(1, 12)),
 	ARRAY(SELECT convert_to((jsonb_build_object('apiVersion', 'wgpolicyk8s.io/v1alpha2', 'kind', 'PolicyReport',
 		'metadata', jsonb_build_object('name', 'many-' || n))
 		|| pg_temp.results('pass', 1, 2))::text, 'UTF8') FROM generate_series(1, 12) n), 8, false) w)) code

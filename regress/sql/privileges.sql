@@ -34,7 +34,7 @@ SELECT code FROM kube_reports_internal.api_get('00000000-0000-0000-0000-00000000
 	'"namespace":"default","name":"a"}');
 SELECT codes FROM kube_reports_internal.write_batch('00000000-0000-0000-0000-000000000002',
 	ARRAY['{"verb":"delete","group":"wgpolicyk8s.io","version":"v1alpha2","resource":"policyreports",'
-		'"namespace":"default","name":"a"}'], ARRAY[''::bytea]);
+		'"namespace":"default","name":"a"}'::jsonb], ARRAY[''::bytea]);
 SELECT api_poll.versions AS of_others FROM kube_reports_internal.api_poll('00000000-0000-0000-0000-000000000002',
 	ARRAY[:lane_one, :lane_two]);
 SELECT array_position(api_poll.versions, 0) AS of_others_second

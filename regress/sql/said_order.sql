@@ -28,7 +28,7 @@ CREATE FUNCTION pg_temp.write(verb text, actor text, name text, policy text, res
 			'group', 'wgpolicyk8s.io', 'version', 'v1alpha2', 'resource', 'policyreports', 'namespace', 'ns',
 				'name', CASE WHEN verb = 'patch' THEN name END,
 			'contentType', CASE verb WHEN 'patch' THEN 'application/merge-patch+json' ELSE 'application/json' END,
-			'user', jsonb_build_object('username', actor)))::text],
+			'user', jsonb_build_object('username', actor)))],
 		ARRAY[convert_to((jsonb_build_object('apiVersion', 'wgpolicyk8s.io/v1alpha2', 'kind', 'PolicyReport',
 			'metadata', jsonb_build_object('name', name))
 			|| jsonb_build_object('results', (SELECT jsonb_agg(jsonb_build_object('policy', policy, 'rule',

@@ -14,19 +14,19 @@ SELECT kube_reports.register_cluster('00000000-0000-0000-0000-000000000002', 'tw
 \c - regress_settings
 SELECT codes FROM kube_reports_internal.write_batch('00000000-0000-0000-0000-000000000001',
 	ARRAY['{"verb":"create","group":"wgpolicyk8s.io","version":"v1alpha2","resource":"policyreports",
-		"namespace":"default"}'],
+		"namespace":"default"}'::jsonb],
 	ARRAY['{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport","metadata":{"name":"first"}}'::bytea]);
 BEGIN;
 SET LOCAL kube_reports_internal.recorded = '0';
 SELECT codes FROM kube_reports_internal.write_batch('00000000-0000-0000-0000-000000000001',
 	ARRAY['{"verb":"create","group":"wgpolicyk8s.io","version":"v1alpha2","resource":"policyreports",
-		"namespace":"default"}'],
+		"namespace":"default"}'::jsonb],
 	ARRAY['{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport","metadata":{"name":"second"}}'::bytea]);
 SELECT current_setting('kube_reports_internal.recorded') AS left_alone;
 SET LOCAL kube_reports_internal.recorded = 'what is no number, and longer than a seal, which has 64 hexadecimal digits';
 SELECT codes FROM kube_reports_internal.write_batch('00000000-0000-0000-0000-000000000001',
 	ARRAY['{"verb":"create","group":"wgpolicyk8s.io","version":"v1alpha2","resource":"policyreports",
-		"namespace":"default"}'],
+		"namespace":"default"}'::jsonb],
 	ARRAY['{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport","metadata":{"name":"third"}}'::bytea]);
 COMMIT;
 -- It cannot seal a value either.

@@ -23,7 +23,7 @@ LANGUAGE sql AS $$
 			IS NOT NULL, w.representation
 	FROM kube_reports_internal.api_watch('00000000-0000-0000-0000-000000000001',
 		jsonb_build_object('verb', 'watch', 'group', 'wgpolicyk8s.io',
-		'version', 'v1alpha2', 'resource', 'policyreports', 'namespace', 'default', 'query', query)::text) w
+		'version', 'v1alpha2', 'resource', 'policyreports', 'namespace', 'default', 'query', query)) w
 $$;
 SELECT lane FROM kube_reports_internal.api_registry(:'one') WHERE resource = 'policyreports' \gset
 SELECT kube_reports_internal.lane_version(:lane) AS start \gset
@@ -67,7 +67,7 @@ SELECT q.n, w.* FROM (VALUES
 SELECT w.code, w.lane IS NULL AS ended, regexp_replace(convert_from(w.reply, 'UTF8'), '\(\d+\)', '(floor)') AS event
 	FROM kube_reports_internal.api_watch(:'one',
 		jsonb_build_object('verb', 'watch', 'group', 'wgpolicyk8s.io', 'version', 'v1alpha2',
-		'resource', 'policyreports', 'namespace', 'default', 'query', '{"resourceVersion":["1"]}'::jsonb)::text) w;
+		'resource', 'policyreports', 'namespace', 'default', 'query', '{"resourceVersion":["1"]}'::jsonb)) w;
 
 -- The same change in several representations.
 SELECT jsonb_object_keys(convert_from(o.object, 'UTF8')::jsonb) AS member, r.representation

@@ -119,6 +119,6 @@ SELECT c.operation, c.name FROM kube_reports_internal.change c WHERE c.name IN (
 SELECT w.codes FROM generate_series(1, 2) n,
 	LATERAL kube_reports_internal.write_batch(:'one',
 	ARRAY['{"verb":"create","group":"wgpolicyk8s.io","version":"v1alpha2","resource":"policyreports",'
-		'"namespace":"default"}'],
+		'"namespace":"default"}'::jsonb],
 	ARRAY[convert_to(format('{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport",'
 		'"metadata":{"name":"nul"},"results":[{"policy":"\u0000%s"}]}', n), 'UTF8')]) w;

@@ -43,7 +43,7 @@ COMMENT ON FUNCTION kube_reports_internal.summary_text(text[]) IS 'the summary o
 
 -- Requests of merges have a user of their own, so that their writes differ from the writes of the reports' producers.
 CREATE FUNCTION kube_reports_internal.merge_request(type_id integer, verb text, namespace text, name text,
-	namespace_uid text DEFAULT NULL) RETURNS text
+	namespace_uid text DEFAULT NULL) RETURNS jsonb
 LANGUAGE sql STABLE
 BEGIN ATOMIC
 	SELECT jsonb_strip_nulls(jsonb_build_object('verb', verb, 'group', t."group", 'version',
@@ -51,7 +51,7 @@ BEGIN ATOMIC
 			'namespace', nullif(namespace, ''), 'name', CASE WHEN verb <> 'create' THEN name END,
 				'namespaceUid', namespace_uid,
 			'contentType', CASE verb WHEN 'patch' THEN 'application/merge-patch+json' ELSE 'application/json' END,
-			'userAgent', 'kube-reports', 'user', '{"username": "system:kube-reports:aggregation"}'::jsonb))::text
+			'userAgent', 'kube-reports', 'user', '{"username": "system:kube-reports:aggregation"}'::jsonb))
 		FROM kube_reports.resource_type t
 			JOIN LATERAL (SELECT v.version FROM kube_reports_internal.resource_version v WHERE v.resource_type = t.id
 				ORDER BY v.priority LIMIT 1) v ON true
@@ -325,9 +325,9 @@ COMMENT ON FUNCTION kube_reports_internal.delete_former(uuid, kube_reports_inter
 		'policies if there are reports of resources now. after: the key of the last report that was deleted, empty at '
 		'first';
 
-CREATE FUNCTION kube_reports_internal.write_merge(cluster uuid, requests text[], documents bytea[],
+CREATE FUNCTION kube_reports_internal.write_merge(cluster uuid, requests jsonb[], documents bytea[],
 	groups bigint[], unchanged bigint[],
-		deletions text[], deletion_groups bigint[]) RETURNS bigint[]
+		deletions jsonb[], deletion_groups bigint[]) RETURNS bigint[]
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -365,7 +365,7 @@ BEGIN
 	RETURN done;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.write_merge(uuid, text[], bytea[], bigint[], bigint[], text[], bigint[])
+COMMENT ON FUNCTION kube_reports_internal.write_merge(uuid, jsonb[], bytea[], bigint[], bigint[], jsonb[], bigint[])
 	IS 'writes the merged reports, one for each group. Then it deletes the merged sources of those groups that were '
 		'written or did not change; a group that could not be written keeps its sources. Returns the groups that are '
 		'finished';

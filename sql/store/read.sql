@@ -18,7 +18,7 @@ END;
 COMMENT ON FUNCTION kube_reports_internal.version_too_large(bigint, bigint)
 	IS 'the Status for a version that was not given yet';
 
-CREATE FUNCTION kube_reports_internal.api_get(cluster uuid, request text,
+CREATE FUNCTION kube_reports_internal.api_get(cluster uuid, request jsonb,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
 		OUT code integer, OUT content_type text, OUT retry_after integer, OUT warnings text[], OUT body bytea)
 LANGUAGE plpgsql STABLE SECURITY DEFINER
@@ -29,15 +29,14 @@ SET enable_seqscan = off
 SET jit = off
 AS $$
 DECLARE
-	asked		jsonb := request::jsonb;
 	target		record;
 	plan		record;
 	stored		record;
 BEGIN
 	content_type := 'application/json';
 	retry_after := 0;
-	SELECT * INTO target FROM kube_reports_internal.resolve(cluster, asked->>'group', asked->>'version',
-		asked->>'resource', caller);
+	SELECT * INTO target FROM kube_reports_internal.resolve(cluster, request->>'group', request->>'version',
+		request->>'resource', caller);
 	IF NOT FOUND THEN
 		code := 404;
 		body := kube_reports_internal.not_served_document(cluster, caller);
@@ -57,17 +56,17 @@ BEGIN
 	END IF;
 	SELECT o.metadata, o.body, o.version INTO stored FROM kube_reports.object o
 		WHERE o.cluster_id = target.cluster_id AND o.resource_type = target.type_id
-			AND o.namespace = coalesce(asked->>'namespace', '') AND o.name = asked->>'name';
+			AND o.namespace = coalesce(request->>'namespace', '') AND o.name = request->>'name';
 	IF NOT FOUND THEN
 		code := 404;
-		body := kube_reports_internal.not_found_document(asked->>'resource', asked->>'group', asked->>'name');
+		body := kube_reports_internal.not_found_document(request->>'resource', request->>'group', request->>'name');
 		RETURN;
 	END IF;
 	body := kube_reports_internal.render_object(target.definition_id, target.definition, plan.transform,
 		stored.metadata, stored.body, stored.version);
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.api_get(uuid, text, kube_reports_internal.caller) IS 'answers a get';
+COMMENT ON FUNCTION kube_reports_internal.api_get(uuid, jsonb, kube_reports_internal.caller) IS 'answers a get';
 
 -- Returns the objects of the state among the next max_rows keys.  Documents stay in stored form until they are
 -- rendered.  A generic plan is used for every walk along the key.  A search by labels or by name gets a custom plan,
@@ -178,12 +177,19 @@ COMMENT ON FUNCTION kube_reports_internal.list_window(integer, integer, integer,
 		'without metadata says that there may be more objects, behind its key (null: behind the key of the row '
 		'before)';
 
-CREATE FUNCTION kube_reports_internal.api_list(cluster uuid, request text, cursor text,
+-- In the variant sql, the proxy plans a list.  It passes the plan instead of the request, and renders the stored items.
+CREATE FUNCTION kube_reports_internal.api_list(cluster uuid, request jsonb, cursor text,
+	"group" text DEFAULT NULL, served_version text DEFAULT NULL, resource text DEFAULT NULL,
+	only_namespace text DEFAULT NULL, needs_body boolean DEFAULT NULL, label_selector text DEFAULT NULL,
+	terms text[] DEFAULT NULL, field_selector text DEFAULT NULL, field_name text DEFAULT NULL,
+	max_items bigint DEFAULT NULL, at_version bigint DEFAULT NULL, at_least bigint DEFAULT NULL,
+	newest_only boolean DEFAULT NULL, continued boolean DEFAULT NULL, after_namespace text DEFAULT NULL,
+	after_name text DEFAULT NULL, piece_bytes bigint DEFAULT 1048576,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
 		OUT code integer, OUT content_type text, OUT retry_after integer, OUT warnings text[],
 			OUT body bytea, OUT next_cursor text,
 			OUT envelope text, OUT version bigint, OUT metadata kube_reports.report,
-			OUT document kube_reports_internal.stored_document)
+			OUT document kube_reports_internal.stored_document, OUT continue_token text, OUT remaining bigint)
 	RETURNS SETOF record
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -194,14 +200,15 @@ SET max_parallel_workers_per_gather = 0
 SET jit = off
 AS $$
 DECLARE
-	piece_bytes	CONSTANT bigint := 1048576;
-	asked		jsonb := request::jsonb;
 	place		jsonb := cursor::jsonb;
+	renders CONSTANT boolean := request IS NOT NULL;
 	target		record;
-	plan		record;
+	transform	text;
+	initial_events boolean;
 	stored		record;
 	newest		bigint;
-	at_version	bigint;
+	-- Items come as they are stored.
+	as_stored	boolean;
 	-- The list contains all stored objects of its scope, each as it is stored now.
 	plain		boolean;
 	most_rows	bigint;
@@ -210,9 +217,6 @@ DECLARE
 	size		bigint;
 	-- Bytes that the answer adds to the texts of an item.
 	envelope_bytes CONSTANT integer := 100;
-	only_namespace CONSTANT text := asked->>'namespace';
-	after_namespace text;
-	after_name	text;
 	items_before bigint := coalesce((place->>'items')::bigint, 0);
 	items		bigint := 0;
 	most_items	bigint;
@@ -220,27 +224,42 @@ DECLARE
 	window_rows	integer := coalesce((place->>'window')::integer, 200);
 	fitting_rows bigint := 16000;
 	more		boolean;
-	token		text := '';
-	remaining	bigint;
-	transform	text;
-	separated	boolean;
 BEGIN
 	content_type := 'application/json';
 	retry_after := 0;
-	SELECT * INTO target FROM kube_reports_internal.resolve(cluster, asked->>'group', asked->>'version',
-		asked->>'resource', caller);
+	IF renders THEN
+		"group" := request->>'group';
+		served_version := request->>'version';
+		resource := request->>'resource';
+		only_namespace := request->>'namespace';
+	END IF;
+	SELECT r.cluster_id, r.type_id, r.namespaced, r.lane, r.floor, r.lost, r.definition_id, r.definition INTO target
+		FROM kube_reports_internal.resolve(cluster, "group", served_version, resource, caller) r;
 	IF NOT FOUND THEN
 		code := 404;
 		body := kube_reports_internal.not_served_document(cluster, caller);
 		RETURN NEXT;
 		RETURN;
 	END IF;
-	SELECT * INTO plan FROM kube_reports_internal.list_plan(target.definition_id, target.definition, request);
-	code := plan.code;
-	IF code <> 200 THEN
-		body := plan.status;
-		RETURN NEXT;
-		RETURN;
+	code := 200;
+	IF renders THEN
+		-- A continue token is used only within the namespace of its request.
+		SELECT p.code, p.status, p.transform, p.envelope, p.initial_events, p.needs_body, p.label_selector, p.terms,
+				p.field_selector, p.field_name, p.max_items,
+				CASE WHEN p.has_continue AND p.continue_version > 0 THEN p.continue_version
+					WHEN p.match = 'e' THEN p.version END,
+				p.version, CASE WHEN p.has_continue THEN p.continue_version < 0 ELSE p.match = 'r' END, p.has_continue,
+				coalesce(only_namespace, p.continue_namespace, ''),
+				CASE WHEN p.has_continue THEN p.continue_name ELSE '' END
+			INTO code, body, transform, envelope, initial_events, needs_body, label_selector, terms,
+				field_selector, field_name, max_items, at_version,
+				at_least, newest_only, continued, after_namespace, after_name
+			FROM kube_reports_internal.list_plan(target.definition_id, target.definition, request) p;
+		IF code <> 200 THEN
+			envelope := NULL;
+			RETURN NEXT;
+			RETURN;
+		END IF;
 	END IF;
 
 	newest := kube_reports_internal.lane_version(target.lane);
@@ -248,63 +267,55 @@ BEGIN
 		at_version := (place->>'version')::bigint;
 		after_namespace := place->>'namespace';
 		after_name := place->>'name';
-	ELSIF pg_is_in_recovery() AND (CASE WHEN plan.has_continue THEN plan.continue_version < 0 ELSE plan.match = 'r' END)
-		THEN
+	ELSIF newest_only AND pg_is_in_recovery() THEN
 		-- A standby may lack writes that were already answered: ask for the largest version, so that the answer is 504.
 		at_version := 9223372036854775807;
 	ELSE
-		-- A continue token is used only within the namespace of its request.
-		after_namespace := coalesce(asked->>'namespace', plan.continue_namespace, '');
-		after_name := CASE WHEN plan.has_continue THEN plan.continue_name ELSE '' END;
-		at_version := CASE
-			WHEN plan.has_continue AND plan.continue_version > 0 THEN plan.continue_version
-			WHEN plan.match = 'e' THEN plan.version
-			ELSE newest END;
+		at_version := coalesce(at_version, newest);
 	END IF;
+	as_stored := NOT renders OR envelope IS NOT NULL;
+	envelope := envelope || CASE WHEN initial_events THEN ' event' WHEN items_before > 0 THEN ' next' ELSE ' first' END;
 	-- Also checked for a list that has begun: a standby may get the version later, and a promoted standby may never get
 	-- it.
-	IF greatest(at_version, plan.version) > newest THEN
+	IF greatest(at_version, at_least) > newest THEN
 		code := 504;
 		retry_after := 1;
-		body := kube_reports_internal.version_too_large(greatest(at_version, plan.version), newest);
-		RETURN NEXT;
-		RETURN;
-	END IF;
-	IF at_version < target.floor OR target.lost @> at_version THEN
+		body := kube_reports_internal.version_too_large(greatest(at_version, at_least), newest);
+	ELSIF at_version < target.floor OR target.lost @> at_version THEN
 		IF place IS NOT NULL THEN
 			-- The answer has begun, so it can only be aborted.
 			RAISE EXCEPTION 'version % of the list is gone', at_version USING ERRCODE = 'KR410';
 		END IF;
 		code := 410;
-		IF plan.has_continue THEN
+		IF continued THEN
 			body := kube_reports_internal.continue_expired(kube_reports_internal.continue_token(-1, target.namespaced,
-				coalesce(asked->>'namespace', ''), after_namespace, after_name));
+				coalesce(only_namespace, ''), after_namespace, after_name));
 		ELSE
 			body := kube_reports_internal.status_document(410, 'Expired',
 				'The resourceVersion for the provided list is too old.', NULL);
 		END IF;
-		RETURN NEXT;
+	ELSIF renders THEN
+		body := CASE WHEN place IS NULL AND NOT initial_events
+			THEN kube_reports_internal.render_list(target.definition_id, target.definition, transform, 'h', at_version,
+				'', NULL) ELSE '' END;
+	END IF;
+	RETURN NEXT;
+	IF code <> 200 THEN
 		RETURN;
 	END IF;
-
-	body := CASE WHEN place IS NULL AND NOT plan.initial_events
-		THEN kube_reports_internal.render_list(target.definition_id, target.definition, plan.transform, 'h',
-			at_version, '', NULL) ELSE '' END;
-	envelope := plan.envelope || CASE WHEN plan.initial_events THEN ' event' WHEN items_before > 0 THEN ' next'
-		ELSE ' first' END;
-	RETURN NEXT;
 	code := NULL;
 	content_type := NULL;
 	retry_after := NULL;
 	body := NULL;
 	envelope := NULL;
-	transform := CASE items_before WHEN 0 THEN plan.transform ELSE replace(plan.transform, '+columns', '') END;
-	separated := items_before > 0 AND NOT plan.initial_events;
+	IF items_before > 0 THEN
+		transform := replace(transform, '+columns', '');
+	END IF;
 	-- One below the largest bigint: the query asks for one item more than the page shows.
-	most_items := CASE WHEN plan.max_items > 0 THEN least(plan.max_items, 9223372036854775806) - items_before
+	most_items := CASE WHEN max_items > 0 THEN least(max_items, 9223372036854775806) - items_before
 		ELSE 9223372036854775806 END;
-	plain := plan.envelope IS NOT NULL AND newest = at_version AND plan.terms = '{}' AND plan.field_name IS NULL
-		AND plan.label_selector = '' AND plan.field_selector = '';
+	plain := as_stored AND newest = at_version AND terms = '{}' AND field_name IS NULL
+		AND label_selector = '' AND field_selector = '';
 	LOOP
 		more := false;
 		IF plain THEN
@@ -313,9 +324,9 @@ BEGIN
 			-- Without rows the key becomes null; then nothing follows.
 			FOR after_namespace, after_name, version, metadata, stored_body, size IN
 				SELECT o.namespace, o.name, o.version, o.metadata,
-					CASE WHEN plan.needs_body THEN o.body ELSE NULL::kube_reports.report END,
+					CASE WHEN needs_body THEN o.body ELSE NULL::kube_reports.report END,
 					envelope_bytes + kube_reports.document_size(o.metadata)
-						+ CASE WHEN plan.needs_body THEN kube_reports.document_size(o.body) ELSE 0 END
+						+ CASE WHEN needs_body THEN kube_reports.document_size(o.body) ELSE 0 END
 				FROM kube_reports.object o
 				WHERE o.cluster_id = target.cluster_id AND o.resource_type = target.type_id
 					AND (o.namespace, o.name) > (after_namespace, after_name)
@@ -333,9 +344,9 @@ BEGIN
 			more := bytes >= piece_bytes OR items - rows_before = most_rows;
 		ELSE
 			FOR stored IN SELECT w.* FROM kube_reports_internal.list_window(target.cluster_id, target.type_id,
-				target.lane, plan.needs_body,
-					at_version, newest > at_version, only_namespace, plan.field_name, after_namespace, after_name,
-					plan.terms, plan.label_selector, plan.field_selector,
+				target.lane, needs_body,
+					at_version, newest > at_version, only_namespace, field_name, after_namespace, after_name,
+					terms, label_selector, field_selector,
 						least(window_rows, fitting_rows, most_items - items + 1)::integer) w
 			LOOP
 				-- A full page ends at its last item, even within a window.
@@ -347,7 +358,7 @@ BEGIN
 					after_namespace := coalesce(stored.namespace, after_namespace);
 					after_name := coalesce(stored.name, after_name);
 				ELSE
-					IF plan.envelope IS NOT NULL THEN
+					IF as_stored THEN
 						version := stored.version;
 						metadata := stored.metadata;
 						document := kube_reports_internal.stored_bytes(stored.body);
@@ -355,14 +366,11 @@ BEGIN
 							+ coalesce(kube_reports.document_size(stored.body), 0);
 					ELSE
 						body := kube_reports_internal.render_item(target.definition_id, target.definition, transform,
-							plan.initial_events, separated,
+							initial_events, items_before + items > 0 AND NOT initial_events,
 							stored.metadata, stored.body, stored.version);
 						bytes := bytes + octet_length(body);
-						IF items = 0 THEN
-							-- Only the first event of a table has its columns.
-							transform := replace(plan.transform, '+columns', '');
-							separated := NOT plan.initial_events;
-						END IF;
+						-- Only the first event of a table has its columns.
+						transform := replace(transform, '+columns', '');
 					END IF;
 					RETURN NEXT;
 					items := items + 1;
@@ -376,13 +384,13 @@ BEGIN
 		IF bytes < piece_bytes / 2 THEN
 			window_rows := least(window_rows * 2, 16000);
 		END IF;
-		IF items > 0 AND plan.label_selector = '' AND plan.field_selector = '' THEN
+		IF items > 0 AND label_selector = '' AND field_selector = '' THEN
 			fitting_rows := (piece_bytes - bytes) * items / bytes + 1;
 		END IF;
 	END LOOP;
 
 	body := NULL;
-	version := NULL;
+	version := at_version;
 	metadata := NULL;
 	document := NULL;
 	IF more AND items < most_items THEN
@@ -391,31 +399,35 @@ BEGIN
 		RETURN NEXT;
 		RETURN;
 	END IF;
-	IF plan.initial_events THEN
-		RETURN;
-	END IF;
+	continue_token := '';
 	-- A full page has a continue token if any object follows, matching or not.  A list of one name has one page.
-	IF items = most_items AND (plan.field_name IS NULL OR (target.namespaced AND asked->>'namespace' IS NULL)) THEN
+	IF items = most_items AND (field_name IS NULL OR (target.namespaced AND only_namespace IS NULL)) THEN
 		remaining := kube_reports_internal.count_after(target.cluster_id, target.type_id, target.lane, at_version,
 			only_namespace, after_namespace, after_name);
 		IF remaining IS DISTINCT FROM 0 THEN
-			token := kube_reports_internal.continue_token(at_version, target.namespaced,
-				coalesce(asked->>'namespace', ''), after_namespace, after_name);
+			continue_token := kube_reports_internal.continue_token(at_version, target.namespaced,
+				coalesce(only_namespace, ''), after_namespace, after_name);
 		END IF;
-		IF remaining = 0 OR plan.label_selector <> '' OR plan.field_selector <> '' THEN
+		IF remaining = 0 OR label_selector <> '' OR field_selector <> '' THEN
 			remaining := NULL;
 		END IF;
 	END IF;
-	body := kube_reports_internal.render_list(target.definition_id, target.definition, plan.transform, 't',
-		at_version, token, remaining);
+	IF renders AND NOT initial_events THEN
+		body := kube_reports_internal.render_list(target.definition_id, target.definition, transform, 't', at_version,
+			continue_token, remaining);
+	END IF;
 	RETURN NEXT;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.api_list(uuid, text, text, kube_reports_internal.caller)
+COMMENT ON FUNCTION kube_reports_internal.api_list(uuid, jsonb, text, text, text, text, text, boolean, text, text[],
+	text, text, bigint, bigint, bigint, boolean, boolean, text, text, bigint, kube_reports_internal.caller)
 	IS 'answers a list, piece by piece. The first row is a reply, and its body continues in the following rows; call '
 		'again with the next_cursor of the last row until it is null. For a watch request: its initial events as '
 		'frames. If envelope is not null (transform, apiVersion, kind, and first, next or event), items come as they '
-		'are stored, and the caller renders them';
+		'are stored, and the caller renders them. request null: the caller has planned the list, passes the plan in '
+		'the further arguments, and renders everything; the last row has the version of the list, continue_token '
+		'(empty: no page follows) and the number of remaining objects. at_version null: the newest state; with '
+		'newest_only a standby refuses to answer';
 
 CREATE FUNCTION kube_reports_internal.continue_expired(token text) RETURNS bytea
 LANGUAGE sql IMMUTABLE PARALLEL SAFE

@@ -1,7 +1,7 @@
 -- watch.sql
 --	  Watches: where they start, and the changes since then.
 
-CREATE FUNCTION kube_reports_internal.api_watch(cluster uuid, request text,
+CREATE FUNCTION kube_reports_internal.api_watch(cluster uuid, request jsonb,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
 		OUT code integer, OUT content_type text, OUT retry_after integer, OUT warnings text[], OUT reply bytea,
 		OUT lane integer, OUT version bigint, OUT cursor text, OUT namespace_name text,
@@ -11,15 +11,14 @@ LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	asked		jsonb := request::jsonb;
 	target		record;
 	plan		record;
 	newest		bigint;
 BEGIN
 	content_type := 'application/json';
 	retry_after := 0;
-	SELECT * INTO target FROM kube_reports_internal.resolve(cluster, asked->>'group', asked->>'version',
-		asked->>'resource', caller);
+	SELECT * INTO target FROM kube_reports_internal.resolve(cluster, request->>'group', request->>'version',
+		request->>'resource', caller);
 	IF NOT FOUND THEN
 		code := 404;
 		reply := kube_reports_internal.not_served_document(cluster, caller);
@@ -50,14 +49,14 @@ BEGIN
 	END IF;
 
 	lane := target.lane;
-	namespace_name := asked->>'namespace';
+	namespace_name := request->>'namespace';
 	label_selector := plan.label_selector;
 	field_selector := plan.field_selector;
 	bookmarks := plan.bookmarks;
 	timeout_seconds := least(plan.timeout_seconds, 2147483647);
 	-- A representation names the served version and the transform.  Only the first event of a table has its columns.
-	first_representation := concat_ws(' ', asked->>'version', plan.transform);
-	representation := concat_ws(' ', asked->>'version', replace(plan.transform, '+columns', ''));
+	first_representation := concat_ws(' ', request->>'version', plan.transform);
+	representation := concat_ws(' ', request->>'version', replace(plan.transform, '+columns', ''));
 	IF plan.initial_events THEN
 		cursor := jsonb_build_object('version', version, 'namespace', coalesce(namespace_name, ''),
 			'name', '', 'items', 0)::text;
@@ -68,7 +67,7 @@ BEGIN
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.api_watch(uuid, text, kube_reports_internal.caller)
+COMMENT ON FUNCTION kube_reports_internal.api_watch(uuid, jsonb, kube_reports_internal.caller)
 	IS 'where a watch starts: its lane and version, and a cursor for api_list() when initial events come first; lane '
 		'null: the reply is all, a Status, or with code 200 an ERROR event for a version that is too old';
 

@@ -85,7 +85,7 @@ COMMENT ON FUNCTION kube_reports_internal.costly_bytes()
 CREATE FUNCTION kube_reports_internal.commit_decided(cluster_id integer, type_id integer, lane integer,
 	generation bigint, mapping_id bigint, mapping kube_reports.report, fill_summary boolean, aggregated boolean,
 	storing boolean, alone boolean, outcomes kube_reports_internal.admitted[], definitions bigint[], bases bigint[],
-	times timestamptz[], namespace_uids text[], requests text[] DEFAULT NULL, bodies bytea[] DEFAULT NULL,
+	times timestamptz[], namespace_uids text[], requests jsonb[] DEFAULT NULL, bodies bytea[] DEFAULT NULL,
 	prepared text[] DEFAULT NULL,
 		OUT codes integer[], OUT retry_afters integer[], OUT warnings text[], OUT replies bytea[],
 		OUT versions bigint[])
@@ -245,13 +245,13 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.commit_decided(integer, integer, integer, bigint, bigint, kube_reports.report,
 	boolean, boolean, boolean, boolean, kube_reports_internal.admitted[], bigint[], bigint[], timestamptz[], text[],
-	text[], bytea[], text[])
+	jsonb[], bytea[], text[])
 	IS 'stores and logs the outcomes, under the lane''s lock. bases: the version on which each was decided (null: '
 		'there was no object). storing: at least one outcome stores something. Without requests and bodies no request '
 		'is decided again: code -2 if the object has another version by now. prepared: see result_difference(). codes '
 		'null: nothing was stored, because the registry is no longer of that generation';
 
-CREATE FUNCTION kube_reports_internal.write_batch(cluster uuid, requests text[], bodies bytea[],
+CREATE FUNCTION kube_reports_internal.write_batch(cluster uuid, requests jsonb[], bodies bytea[],
 	attempts integer DEFAULT 8,
 		alone boolean DEFAULT NULL, caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
 		OUT codes integer[], OUT content_types text[], OUT retry_afters integer[], OUT warnings text[],
@@ -268,7 +268,6 @@ SET enable_mergejoin = off
 SET lock_timeout = '2s'
 AS $$
 DECLARE
-	first		jsonb := requests[1]::jsonb;
 	costly CONSTANT integer := kube_reports_internal.costly_bytes();
 	target		record;
 	-- For each request: the decision, the version that it is based on (null: there was no object), and the time of its
@@ -287,8 +286,8 @@ BEGIN
 	-- A separate statement costs as much as several rows, so one statement makes both calls.
 	PERFORM kube_reports_internal.require_read_committed(), kube_reports_internal.commit_durably();
 
-	SELECT * INTO target FROM kube_reports_internal.resolve(cluster, first->>'group', first->>'version',
-		first->>'resource', caller);
+	SELECT * INTO target FROM kube_reports_internal.resolve(cluster, requests[1]->>'group', requests[1]->>'version',
+		requests[1]->>'resource', caller);
 	IF NOT FOUND THEN
 		SELECT array_agg(404), array_agg('application/json'::text), array_agg(0), array_agg(NULL::text),
 				array_agg(kube_reports_internal.not_served_document(cluster, caller)), array_agg(0::bigint)
@@ -309,20 +308,18 @@ BEGIN
 					o.metadata, o.body, coalesce(d.metadata, a.metadata), coalesce(d.body, a.body)) END
 				ORDER BY i.position),
 			array_agg(coalesce(a.action = 'i', false) ORDER BY i.position),
-			array_agg(r.asked->>'namespaceUid' ORDER BY i.position),
+			array_agg(i.request->>'namespaceUid' ORDER BY i.position),
 			bool_or(NOT c.costs AND coalesce(d.action, a.action) <> 'n')
 		INTO outcomes, definitions, bases, times, inserting, namespace_uids, storing
 		FROM ROWS FROM (unnest(requests), unnest(bodies)) WITH ORDINALITY i(request, document, position)
-			CROSS JOIN LATERAL (SELECT CASE WHEN i.position = 1 THEN first
-				ELSE i.request::jsonb END AS asked OFFSET 0) r
 			JOIN kube_reports_internal.resource_version v ON v.resource_type = target.type_id
-				AND v.version = r.asked->>'version'
+				AND v.version = i.request->>'version'
 			LEFT JOIN LATERAL (SELECT * FROM kube_reports_internal.write_admit(v.id, v.definition, i.request,
 				i.document, target.fill_summary)
-				WHERE r.asked->>'verb' = 'create' OFFSET 0) a ON true
+				WHERE i.request->>'verb' = 'create' OFFSET 0) a ON true
 			CROSS JOIN LATERAL (SELECT CASE WHEN a.action IS NOT NULL THEN a.namespace
-					WHEN target.namespaced THEN coalesce(r.asked->>'namespace', '') ELSE '' END AS namespace,
-				CASE WHEN a.action IS NOT NULL THEN a.name ELSE r.asked->>'name' END AS name OFFSET 0) k
+					WHEN target.namespaced THEN coalesce(i.request->>'namespace', '') ELSE '' END AS namespace,
+				CASE WHEN a.action IS NOT NULL THEN a.name ELSE i.request->>'name' END AS name OFFSET 0) k
 			LEFT JOIN LATERAL (SELECT o.version, o.metadata, o.body FROM kube_reports.object o
 				WHERE o.cluster_id = target.cluster_id AND o.resource_type = target.type_id
 					AND o.namespace = k.namespace AND o.name = k.name AND a.action IS DISTINCT FROM 'n'
@@ -383,7 +380,7 @@ BEGIN
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.write_batch(uuid, text[], bytea[], integer, boolean,
+COMMENT ON FUNCTION kube_reports_internal.write_batch(uuid, jsonb[], bytea[], integer, boolean,
 	kube_reports_internal.caller)
 	IS 'performs the writes of one lane, in order, no object twice; one element of each array for each request. Code '
 		'0: nothing was stored, because the namespace of the request''s namespaceUid is not the active one; see '
@@ -392,7 +389,7 @@ COMMENT ON FUNCTION kube_reports_internal.write_batch(uuid, text[], bytea[], int
 
 -- The procedure commits, so that a client that dies between execute and sync does not keep the lane's lock.  It can
 -- neither be SECURITY DEFINER nor have a SET clause.  So a function does the work, and every name is qualified.
-CREATE PROCEDURE kube_reports_internal.api_write(cluster uuid, requests text[], bodies bytea[], alone boolean,
+CREATE PROCEDURE kube_reports_internal.api_write(cluster uuid, requests jsonb[], bodies bytea[], alone boolean,
 		INOUT codes integer[], INOUT content_types text[], INOUT retry_afters integer[], INOUT warnings text[],
 		INOUT replies bytea[], INOUT versions bigint[])
 LANGUAGE plpgsql
@@ -404,7 +401,7 @@ BEGIN
 	COMMIT;
 END
 $$;
-COMMENT ON PROCEDURE kube_reports_internal.api_write(uuid, text[], bytea[], boolean, integer[], text[], integer[],
+COMMENT ON PROCEDURE kube_reports_internal.api_write(uuid, jsonb[], bytea[], boolean, integer[], text[], integer[],
 	text[], bytea[], bigint[])
 	IS 'write_batch() in a transaction of its own: when it returns, the answers are durable. alone: false for a batch '
 		'for which other requests may wait: expensive requests are then not done, and have code -1; true for a batch '
@@ -565,7 +562,7 @@ COMMENT ON PROCEDURE kube_reports_internal.api_commit(uuid, text, text, text, bo
 
 -- One piece of a deletecollection: at most 500 objects or 4 MB, then a cursor.  The plan is made for each request: one
 -- namespace or all, with or without labels.
-CREATE FUNCTION kube_reports_internal.delete_piece(cluster uuid, request text, document bytea, cursor text,
+CREATE FUNCTION kube_reports_internal.delete_piece(cluster uuid, request jsonb, document bytea, cursor text,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
 		OUT code integer, OUT content_type text, OUT retry_after integer, OUT warnings text[],
 			OUT reply bytea, OUT next_cursor text)
@@ -577,22 +574,21 @@ SET enable_seqscan = off
 SET jit = off
 AS $$
 DECLARE
-	asked		jsonb := request::jsonb;
 	target		record;
 	plan		record;
-	after_namespace text := coalesce(cursor::jsonb->>'namespace', asked->>'namespace', '');
+	after_namespace text := coalesce(cursor::jsonb->>'namespace', request->>'namespace', '');
 	after_name	text := coalesce(cursor::jsonb->>'name', '');
 	deleted		bigint := coalesce((cursor::jsonb->>'deleted')::bigint, 0);
 	last_namespace text;
 	last_name	text;
 	found_count integer;
-	requests	text[];
+	requests	jsonb[];
 	written		record;
 	failed		integer;
 	refused		record;
 BEGIN
-	SELECT * INTO target FROM kube_reports_internal.resolve(cluster, asked->>'group', asked->>'version',
-		asked->>'resource', caller);
+	SELECT * INTO target FROM kube_reports_internal.resolve(cluster, request->>'group', request->>'version',
+		request->>'resource', caller);
 	retry_after := 0;
 	content_type := 'application/json';
 	IF NOT FOUND THEN
@@ -609,7 +605,7 @@ BEGIN
 
 	-- A continue token skips the objects before it.
 	IF cursor IS NULL AND plan.has_continue THEN
-		after_namespace := coalesce(asked->>'namespace', plan.continue_namespace);
+		after_namespace := coalesce(request->>'namespace', plan.continue_namespace);
 		after_name := plan.continue_name;
 		IF plan.continue_version > kube_reports_internal.lane_version(target.lane) THEN
 			code := 504;
@@ -621,7 +617,7 @@ BEGIN
 			OR target.lost @> plan.continue_version) THEN
 			code := 410;
 			reply := kube_reports_internal.continue_expired(kube_reports_internal.continue_token(-1, target.namespaced,
-				coalesce(asked->>'namespace', ''), after_namespace, after_name));
+				coalesce(request->>'namespace', ''), after_namespace, after_name));
 			RETURN;
 		END IF;
 	END IF;
@@ -636,8 +632,8 @@ BEGIN
 		RETURN;
 	END IF;
 
-	SELECT array_agg((asked || jsonb_build_object('name', s.name)
-				|| CASE WHEN s.namespace = '' THEN '{}' ELSE jsonb_build_object('namespace', s.namespace) END)::text
+	SELECT array_agg(request || jsonb_build_object('name', s.name)
+				|| CASE WHEN s.namespace = '' THEN '{}' ELSE jsonb_build_object('namespace', s.namespace) END
 				ORDER BY s.namespace, s.name),
 			count(*), (array_agg(s.namespace ORDER BY s.namespace, s.name))[count(*)],
 			(array_agg(s.name ORDER BY s.namespace, s.name))[count(*)]
@@ -647,7 +643,7 @@ BEGIN
 					OVER (ORDER BY o.namespace, o.name) - kube_reports.document_size(o.body) AS before
 			FROM (SELECT * FROM kube_reports.object o
 				WHERE o.cluster_id = target.cluster_id AND o.resource_type = target.type_id
-					AND (asked->>'namespace' IS NULL OR o.namespace = asked->>'namespace')
+					AND (request->>'namespace' IS NULL OR o.namespace = request->>'namespace')
 					AND (o.namespace, o.name) > (after_namespace, after_name)
 					AND (plan.terms = '{}' OR o.labels @> plan.terms)
 					AND kube_reports.matches_labels(o.labels, plan.label_selector)
@@ -678,11 +674,11 @@ BEGIN
 		reply := convert_to(
 			format(E'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success",'
 				'"details":{"group":%s,"kind":%s}}\n',
-			asked->'group', asked->'resource'), 'UTF8');
+			request->'group', request->'resource'), 'UTF8');
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.delete_piece(uuid, text, bytea, text, kube_reports_internal.caller)
+COMMENT ON FUNCTION kube_reports_internal.delete_piece(uuid, jsonb, bytea, text, kube_reports_internal.caller)
 	IS 'deletes the next objects of a deletecollection; next_cursor null: it was the last piece, reply is the answer';
 
 -- For a proxy that decides itself: the objects that delete_piece() would delete next.
@@ -745,7 +741,7 @@ COMMENT ON FUNCTION kube_reports_internal.api_load_collection(uuid, text, text, 
 	IS 'the next objects of a deletecollection after a key, at most 500 or 4 MB; max_items 0: no limit; '
 		'continue_version: of the continue token, 0 without one. A code other than 200 comes with a Status';
 
-CREATE PROCEDURE kube_reports_internal.api_delete_collection(cluster uuid, request text, document bytea, cursor text,
+CREATE PROCEDURE kube_reports_internal.api_delete_collection(cluster uuid, request jsonb, document bytea, cursor text,
 		INOUT code integer, INOUT content_type text, INOUT retry_after integer, INOUT warnings text[],
 		INOUT reply bytea, INOUT next_cursor text)
 LANGUAGE plpgsql
@@ -757,7 +753,7 @@ BEGIN
 	COMMIT;
 END
 $$;
-COMMENT ON PROCEDURE kube_reports_internal.api_delete_collection(uuid, text, bytea, text, integer, text,
+COMMENT ON PROCEDURE kube_reports_internal.api_delete_collection(uuid, jsonb, bytea, text, integer, text,
 	integer, text[], bytea, text)
 	IS 'delete_piece() in a transaction of its own';
 

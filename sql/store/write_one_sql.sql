@@ -127,7 +127,7 @@ DECLARE
 	written		record;
 BEGIN
 	IF kube_reports_internal.has_engine() THEN
-		SELECT * INTO written FROM kube_reports_internal.write_batch(cluster, ARRAY[request::text], ARRAY[document]);
+		SELECT * INTO written FROM kube_reports_internal.write_batch(cluster, ARRAY[request], ARRAY[document]);
 		IF written.codes[1] >= 400 THEN
 			PERFORM kube_reports_internal.raise_status(written.codes[1], written.replies[1]);
 		END IF;

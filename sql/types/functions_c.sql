@@ -163,25 +163,25 @@ COMMENT ON FUNCTION kube_reports_internal.check_document(bigint, kube_reports.re
 ---- writes ----
 
 CREATE FUNCTION kube_reports_internal.write_admit(definition_id bigint, definition kube_reports.report,
-	request text, document bytea,
+	request jsonb, document bytea,
 		fill_summary boolean,
 		OUT action "char", OUT code integer, OUT namespace text, OUT name text, OUT uid uuid,
 		OUT metadata kube_reports.report, OUT body kube_reports.report, OUT versioned boolean,
 		OUT status bytea, OUT transform text, OUT retry_after integer, OUT warnings text[], OUT actor text)
 	AS 'MODULE_PATHNAME', 'sql_write_admit' LANGUAGE C VOLATILE PARALLEL SAFE;
-COMMENT ON FUNCTION kube_reports_internal.write_admit(bigint, kube_reports.report, text, bytea, boolean)
+COMMENT ON FUNCTION kube_reports_internal.write_admit(bigint, kube_reports.report, jsonb, bytea, boolean)
 	IS 'decides on a write without the stored object. action: n answered (code, status), i insert unless it exists, p '
 		'decide with write_decide(). fill_summary: count results if the producer left the summary out';
 
 CREATE FUNCTION kube_reports_internal.write_decide(definition_id bigint, definition kube_reports.report,
-	request text, document bytea,
+	request jsonb, document bytea,
 		stored_metadata kube_reports.report, stored_body kube_reports.report,
 			stored_version bigint, fill_summary boolean,
 		OUT action "char", OUT code integer, OUT namespace text, OUT name text, OUT uid uuid,
 		OUT metadata kube_reports.report, OUT body kube_reports.report, OUT versioned boolean,
 		OUT status bytea, OUT transform text, OUT retry_after integer, OUT warnings text[], OUT actor text)
 	AS 'MODULE_PATHNAME', 'sql_write_decide' LANGUAGE C VOLATILE PARALLEL SAFE;
-COMMENT ON FUNCTION kube_reports_internal.write_decide(bigint, kube_reports.report, text, bytea, kube_reports.report,
+COMMENT ON FUNCTION kube_reports_internal.write_decide(bigint, kube_reports.report, jsonb, bytea, kube_reports.report,
 	kube_reports.report, bigint, boolean)
 	IS 'write_admit(), and decides on the write with the stored object (nulls: there is none). action: n answered, i '
 		'insert, u update, d delete';
@@ -332,13 +332,13 @@ COMMENT ON FUNCTION kube_reports_internal.list_results(kube_reports.report, kube
 
 ---- answers ----
 
-CREATE FUNCTION kube_reports_internal.get_plan(definition_id bigint, definition kube_reports.report, request text,
+CREATE FUNCTION kube_reports_internal.get_plan(definition_id bigint, definition kube_reports.report, request jsonb,
 		OUT code integer, OUT status bytea, OUT transform text, OUT version bigint)
 	AS 'MODULE_PATHNAME', 'sql_get_plan' LANGUAGE C STABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION kube_reports_internal.get_plan(bigint, kube_reports.report, text)
+COMMENT ON FUNCTION kube_reports_internal.get_plan(bigint, kube_reports.report, jsonb)
 	IS 'the plan of a get; code 200, or another code and the Status to answer';
 
-CREATE FUNCTION kube_reports_internal.list_plan(definition_id bigint, definition kube_reports.report, request text,
+CREATE FUNCTION kube_reports_internal.list_plan(definition_id bigint, definition kube_reports.report, request jsonb,
 		OUT code integer, OUT status bytea, OUT transform text, OUT needs_body boolean,
 		OUT label_selector text, OUT terms text[], OUT field_selector text, OUT field_name text,
 		OUT max_items bigint, OUT has_continue boolean, OUT continue_version bigint,
@@ -346,7 +346,7 @@ CREATE FUNCTION kube_reports_internal.list_plan(definition_id bigint, definition
 		OUT initial_events boolean, OUT initial_bookmark boolean, OUT from_now boolean, OUT bookmarks boolean,
 		OUT timeout_seconds bigint, OUT envelope text)
 	AS 'MODULE_PATHNAME', 'sql_list_plan' LANGUAGE C STABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION kube_reports_internal.list_plan(bigint, kube_reports.report, text)
+COMMENT ON FUNCTION kube_reports_internal.list_plan(bigint, kube_reports.report, jsonb)
 	IS 'the plan of a list or watch; code 200, or another code and the Status to answer. match: r most recent, a any, '
 		'n not older, e exact; envelope: transform, apiVersion and kind if items are rendered from the stored texts, '
 		'otherwise null';

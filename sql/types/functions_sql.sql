@@ -73,7 +73,7 @@ COMMENT ON FUNCTION kube_reports_internal.served_documents(kube_reports.report[]
 		'type';
 
 CREATE FUNCTION kube_reports_internal.write_admit(definition_id bigint, definition kube_reports.report,
-	request text, document bytea,
+	request jsonb, document bytea,
 		fill_summary boolean,
 		OUT action "char", OUT code integer, OUT namespace text, OUT name text, OUT uid uuid,
 		OUT metadata kube_reports.report, OUT body kube_reports.report, OUT versioned boolean,
@@ -85,15 +85,15 @@ BEGIN
 	SELECT a.* INTO action, code, namespace, name, uid, metadata, body, versioned, status, transform, retry_after,
 			warnings, actor
 		FROM kube_reports_internal.sql_ask_write(json_build_object('ask', 'admission', 'definition', definition,
-			'request', request, 'document', convert_from(document, 'UTF8'), 'fillSummary', fill_summary)) a;
+			'request', request::text, 'document', convert_from(document, 'UTF8'), 'fillSummary', fill_summary)) a;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.write_admit(bigint, kube_reports.report, text, bytea, boolean)
+COMMENT ON FUNCTION kube_reports_internal.write_admit(bigint, kube_reports.report, jsonb, bytea, boolean)
 	IS 'decides on a write without the stored object. action: n answered (code, status), i insert unless it exists, p '
 		'decide with write_decide(). fill_summary: count results if the producer left the summary out';
 
 CREATE FUNCTION kube_reports_internal.write_decide(definition_id bigint, definition kube_reports.report,
-	request text, document bytea,
+	request jsonb, document bytea,
 		stored_metadata kube_reports.report, stored_body kube_reports.report,
 			stored_version bigint, fill_summary boolean,
 		OUT action "char", OUT code integer, OUT namespace text, OUT name text, OUT uid uuid,
@@ -106,12 +106,12 @@ BEGIN
 	SELECT a.* INTO action, code, namespace, name, uid, metadata, body, versioned, status, transform, retry_after,
 			warnings, actor
 		FROM kube_reports_internal.sql_ask_write(json_build_object('ask', 'decision', 'definition', definition,
-			'request', request, 'document', convert_from(document, 'UTF8'), 'fillSummary', fill_summary,
+			'request', request::text, 'document', convert_from(document, 'UTF8'), 'fillSummary', fill_summary,
 			'storedMetadata', CASE WHEN stored_version IS NOT NULL THEN stored_metadata::text END,
 			'storedBody', stored_body, 'storedVersion', stored_version)) a;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.write_decide(bigint, kube_reports.report, text, bytea, kube_reports.report,
+COMMENT ON FUNCTION kube_reports_internal.write_decide(bigint, kube_reports.report, jsonb, bytea, kube_reports.report,
 	kube_reports.report, bigint, boolean)
 	IS 'write_admit(), and decides on the write with the stored object (nulls: there is none). action: n answered, i '
 		'insert, u update, d delete';
@@ -344,7 +344,7 @@ COMMENT ON FUNCTION kube_reports_internal.unpacked_changes(bigint[], bigint, big
 	IS 'the events in a row of report_change, in the order of its ids: a row for each key. An array of one element or '
 		'a text of one letter stands for all events';
 
-CREATE FUNCTION kube_reports_internal.get_plan(definition_id bigint, definition kube_reports.report, request text,
+CREATE FUNCTION kube_reports_internal.get_plan(definition_id bigint, definition kube_reports.report, request jsonb,
 		OUT code integer, OUT status bytea, OUT transform text, OUT version bigint)
 LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
@@ -353,10 +353,10 @@ BEGIN
 	PERFORM kube_reports_internal.only_in_c('get_plan');
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.get_plan(bigint, kube_reports.report, text)
+COMMENT ON FUNCTION kube_reports_internal.get_plan(bigint, kube_reports.report, jsonb)
 	IS 'the plan of a get; code 200, or another code and the Status to answer';
 
-CREATE FUNCTION kube_reports_internal.list_plan(definition_id bigint, definition kube_reports.report, request text,
+CREATE FUNCTION kube_reports_internal.list_plan(definition_id bigint, definition kube_reports.report, request jsonb,
 		OUT code integer, OUT status bytea, OUT transform text, OUT needs_body boolean,
 		OUT label_selector text, OUT terms text[], OUT field_selector text, OUT field_name text,
 		OUT max_items bigint, OUT has_continue boolean, OUT continue_version bigint,
@@ -370,7 +370,7 @@ BEGIN
 	PERFORM kube_reports_internal.only_in_c('list_plan');
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.list_plan(bigint, kube_reports.report, text)
+COMMENT ON FUNCTION kube_reports_internal.list_plan(bigint, kube_reports.report, jsonb)
 	IS 'the plan of a list or watch; code 200, or another code and the Status to answer. match: r most recent, a any, '
 		'n not older, e exact; envelope: transform, apiVersion and kind if items are rendered from the stored texts, '
 		'otherwise null';

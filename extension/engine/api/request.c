@@ -65,10 +65,8 @@ check_query(const JsonNode *query)
 }
 
 bool
-request_parse(Arena *arena, const char *text, size_t len, ApiRequest *request)
+request_read(Arena *arena, const JsonNode *root, ApiRequest *request)
 {
-	JsonError	error;
-	JsonNode   *root = json_parse(arena, text, len, NULL, NULL, &error);
 	const JsonNode *user = json_get(root, "user");
 	const JsonNode *may_create = json_get(root, "mayCreate");
 	bool		known = false;
@@ -98,6 +96,14 @@ request_parse(Arena *arena, const char *text, size_t len, ApiRequest *request)
 	request->duplicates = json_get(root, "duplicates");
 	return known && (request->query == NULL || check_query(request->query)) &&
 		(request->duplicates == NULL || is_strings(request->duplicates));
+}
+
+bool
+request_parse(Arena *arena, const char *text, size_t len, ApiRequest *request)
+{
+	JsonError	error;
+
+	return request_read(arena, json_parse(arena, text, len, NULL, NULL, &error), request);
 }
 
 const char *

@@ -4,7 +4,8 @@
  *	  A request of the Kubernetes API as the proxy passes it to the extension.
  *
  * The proxy only decodes the URL and the headers into one JSON object; the
- * extension decides what the request means:
+ * extension decides what the request means.  SQL passes the object as jsonb
+ * (read_request() in the backend):
  *
  *	{"verb":"create","group":"wgpolicyk8s.io","version":"v1alpha2","resource":"policyreports",
  *	 "namespace":"default","name":"r1","subresource":"status",
@@ -64,9 +65,12 @@ typedef struct ApiRequest
 } ApiRequest;
 
 /*
- * False when the text is not such an object, the verb is unknown, or a string holds a NUL (it would cut C strings
- * short).  The request keeps pointers into text.
+ * False when root (NULL: none) is not such an object, the verb is unknown, or a string holds a NUL (it would cut C
+ * strings short).  The request keeps pointers into root.
  */
+extern bool request_read(Arena *arena, const JsonNode *root, ApiRequest *request);
+
+/* The same for a text.  The request keeps pointers into text. */
 extern bool request_parse(Arena *arena, const char *text, size_t len, ApiRequest *request);
 
 /* First value of a query parameter; NULL when absent. */
