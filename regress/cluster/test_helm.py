@@ -19,7 +19,9 @@ pytestmark = NEEDS_NETWORK
 
 @pytest.fixture(scope="module", params=list(HELMS))
 def release(request):
-    yield from releases(request.param)
+    for own in releases(request.param):
+        own.seen = set()  # pods of hooks that hooks_are_gone() has checked
+        yield own
 
 
 def waits(release):
@@ -51,6 +53,19 @@ def waits(release):
     return ready
 
 
+def hooks_are_gone(release, *names):
+    """Checks that the hooks of these names, and no others, have run since the last check, and left no Job and no pod"""
+    prefix, component = f"{FULLNAME}-apiservices-", "app.kubernetes.io/component=apiservices"
+    pods = {uid: pod for uid, pod in list(release.node.pods.items()) if pod.name.startswith(prefix)}
+    ran = {pod.name[len(prefix):].split("-")[0] for uid, pod in pods.items() if uid not in release.seen}
+    assert ran == set(names)
+    release.seen |= pods.keys()
+    # helm deletes the Jobs; the garbage collector deletes their pods, some time later.
+    assert release.api.get(f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs", labelSelector=component).json["items"] == []
+    until(lambda: release.api.get(f"/api/v1/namespaces/{NAMESPACE}/pods", labelSelector=component).json["items"] == [],
+          60, "the end of the hooks' pods")
+
+
 def test_install(release):
     """
     helm install --wait: the database is set up, proxies are ready, also for Kyverno's own check, groups are taken over,
@@ -67,9 +82,7 @@ def test_install(release):
     assert release.names() == ["one"]
     # With the chart's certificate and caBundle, kube-apiserver verifies TLS.
     assert not release.api_service(GROUP_VERSIONS[0])["spec"].get("insecureSkipTLSVerify")
-    # Hooks leave no Job behind.
-    assert not [job for job in release.api.get(f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs").json["items"]
-                if "apiservices" in job["metadata"]["name"]]
+    hooks_are_gone(release, "enable")
 
 
 def test_pods_are_restricted(release):
@@ -109,6 +122,7 @@ def test_upgrade(release):
         r"apiServices.groups.kyverno\.io/v1alpha2": "true"}))
     switched = ["wgpolicyk8s.io/v1alpha2", "reports.kyverno.io/v1", "kyverno.io/v1alpha2"]
     assert release.taken() == switched
+    hooks_are_gone(release, "enable")
     # The upgrade of the page keeps the values.
     release.by_the_page("upgrade")
     assert release.taken() == switched
@@ -116,6 +130,7 @@ def test_upgrade(release):
     until(lambda: release.names() == ["one"], 30, "lists of the new proxies")
     release.run("upgrade", RELEASE, str(CHART), "--wait", *release.values())
     assert release.taken() == list(GROUP_VERSIONS)
+    hooks_are_gone(release, "enable")
     until(lambda: release.names() == ["one"], 30, "lists of the new proxies")
 
 
@@ -126,13 +141,14 @@ def test_uninstall_and_reinstall(release):
     """
     release.by_the_page("uninstall")
     assert release.taken() == []
+    hooks_are_gone(release, "disable")
     until(lambda: release.names() == ["in-etcd"], 60, "lists of etcd")
     # Groups without CRDs are gone, so that no namespace waits for them.
     assert release.api_service("openreports.io/v1alpha1") is None
     until(lambda: not release.api.get(f"/api/v1/namespaces/{NAMESPACE}/pods").json["items"], 60, "the end of the pods")
     until(lambda: json.loads(release.plane.kubectl(
-        "get", "all,configmap,networkpolicy,role,rolebinding,clusterrole,clusterrolebinding,flowschema", "-n",
-        NAMESPACE,
+        "get", "all,configmap,secret,serviceaccount,networkpolicy,poddisruptionbudget,role,rolebinding,clusterrole,"
+        "clusterrolebinding,flowschema", "-n", NAMESPACE,
         "-l", f"app.kubernetes.io/instance={RELEASE}", "-o", "json"))["items"] == [], 60, "the end of all objects")
     release.run("install", RELEASE, str(CHART), "--wait", *release.values())
     assert release.taken() == list(GROUP_VERSIONS)
