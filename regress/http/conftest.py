@@ -186,6 +186,14 @@ class Database:
         if not os.path.exists(f"{self.directory}/data"):
             run(["cp", "-a", prepared(self.variant), f"{self.directory}/data"])
 
+    def copy_data(self, other):
+        """Copies the data of another server, which is stopped meanwhile: the copy is no restore."""
+        other.stop()
+        try:
+            run(["cp", "-a", f"{other.directory}/data", f"{self.directory}/data"])
+        finally:
+            other.start()
+
     def start(self, *settings):
         self.stack_command("server_start", self.directory, "", "fsync = off", *settings)
         self.started = True

@@ -12,7 +12,7 @@ import pytest
 
 import fleet
 from client import report, until
-from conftest import TOP, Stack
+from conftest import TOP, Database, Stack
 
 FILES = sorted((TOP / "helm" / "kube-reports" / "dashboards").glob("*.json"))
 BOARDS = {file.stem: json.loads(file.read_text()) for file in FILES}
@@ -467,12 +467,24 @@ def test_period_matters(readers, board):
             assert first != second, panel["title"]
 
 
-def test_what_is_deleted_is_not_fixed(readers):
+@pytest.fixture
+def writable(fleet_store):
+    """A reader of a copy of the store, which a test may change: other tests read the store."""
+    copy = Database()
+    try:
+        copy.copy_data(fleet_store[0])
+        copy.start()
+        yield Reader(copy, "kube_reports_reader")
+    finally:
+        copy.remove()
+
+
+def test_what_is_deleted_is_not_fixed(writable):
     """
     A failing report is deleted: panels count its failures as gone, not as fixed. The results of another report pass:
-    panels count them as fixed. The transaction is rolled back, because other tests read the same store.
+    panels count them as fixed.
     """
-    reader = readers["kube_reports_reader"]
+    reader, database = writable, writable.database
     titles, asked = ("Mean time to fix", "Time to fix", "Fixed", "Changes by day"), {}
     for board in BOARDS.values():
         values = reader.values(board)
@@ -480,33 +492,38 @@ def test_what_is_deleted_is_not_fixed(readers):
                   for panel, target in queries(board) if panel["title"] in titles}
     assert len(asked) == len(titles)
     asked["fixed"] = "SELECT sum(fixed) FROM kube_reports.fix_time('{}', '{}')".format(*reader.period)
-    look = "SET LOCAL ROLE kube_reports_reader;" + "".join(
-        f"SELECT coalesce(jsonb_agg(q), '[]') FROM ({sql}\n) q;\n" for sql in asked.values()) + "RESET ROLE;"
-    # Results that disappeared may come back for a while; until then readers do not count them.
-    hour_ago = """UPDATE kube_reports_internal.report_change SET at = at - interval '1 hour',
-        settles_at = settles_at - interval '1 hour' WHERE at >= now();"""
-    chosen = "failing f WHERE (o.cluster_id, o.resource_type, o.namespace, o.name) = (f.c, f.t, f.ns, f.name)"
-    all_pass = """jsonb_set(o.body::jsonb, '{results}', (SELECT jsonb_agg(r.result || '{"result": "pass"}')
-        FROM jsonb_array_elements(o.body::jsonb->'results') r(result)))::kube_reports.report"""
-    lines = reader.database.psql(f"""
-        BEGIN;
-        CREATE TEMP TABLE failing AS
+    database.psql("""
+        CREATE TABLE public.failing AS
             SELECT g.cluster_id AS c, g.resource_type AS t, g.namespace AS ns, g.name, count(*) AS failing,
                     row_number() OVER (ORDER BY g.id) AS number
                 FROM kube_reports_internal.origin g JOIN kube_reports_internal.result r ON r.origin = g.id
                     JOIN kube_reports.resource_type t ON t.id = g.resource_type
                 WHERE r.status IN ('w', 'f', 'e') AND t.kind = 'PolicyReport'
-                GROUP BY g.id ORDER BY g.id LIMIT 2;
-        SELECT failing FROM failing ORDER BY number;
-        {look}
-        DELETE FROM kube_reports.object o USING {chosen} AND f.number = 1; {hour_ago}
-        {look}
-        UPDATE kube_reports.object o SET body = {all_pass} FROM {chosen} AND f.number = 2; {hour_ago}
-        {look}
-        ROLLBACK;""", user="postgres").splitlines()
-    deleted, passed = map(int, lines[:2])
-    before, without, mended = (dict(zip(asked, map(json.loads, lines[first:first + len(asked)])))
-                               for first in range(2, len(lines), len(asked)))
+                GROUP BY g.id ORDER BY g.id LIMIT 2""", user="postgres")
+    deleted, passed = map(int, database.psql("SELECT failing FROM public.failing ORDER BY number",
+                                             user="postgres").splitlines())
+
+    def look():
+        return dict(zip(asked, reader.ask(*asked.values())))
+
+    def write(sql, number):
+        """
+        Writes one of the reports. Results that disappeared may come back for a while; until then readers do not count
+        them. So the changes become an hour old.
+        """
+        begun = database.psql("SELECT clock_timestamp()")
+        database.psql(f"""{sql} public.failing f WHERE f.number = {number}
+            AND (o.cluster_id, o.resource_type, o.namespace, o.name) = (f.c, f.t, f.ns, f.name)""", user="postgres")
+        database.derive()
+        database.psql(f"""UPDATE kube_reports_internal.report_change SET at = at - interval '1 hour',
+            settles_at = settles_at - interval '1 hour' WHERE at >= '{begun}'""")
+    before = look()
+    write("DELETE FROM kube_reports.object o USING", 1)
+    without = look()
+    write("""UPDATE kube_reports.object o SET body = jsonb_set(o.body::jsonb, '{results}',
+            (SELECT jsonb_agg(r.result || '{"result": "pass"}')
+                FROM jsonb_array_elements(o.body::jsonb->'results') r(result)))::kube_reports.report FROM""", 2)
+    mended = look()
 
     def total(rows, column):
         return sum(row[column] for row in rows)
@@ -521,32 +538,30 @@ def test_what_is_deleted_is_not_fixed(readers):
     assert total(mended["Time to fix"], "gone") == total(without["Time to fix"], "gone")
 
 
-def test_vulnerabilities_of_any_scanner(readers):
-    """The trend has results of scanners that name no category, or another one than Trivy; the test rolls back"""
-    reader = readers["kube_reports_reader"]
+def test_vulnerabilities_of_any_scanner(writable):
+    """The trend has results of scanners that name no category, or another one than Trivy"""
+    reader, database = writable, writable.database
     board = BOARDS["vulnerabilities"]
     now, trend = ({panel["title"]: expanded(interpolated(target["rawSql"], reader.values(board)), *reader.period)
                    for panel, target in queries(board)}[title]
                   for title in ("Results by severity", "Failing results by severity"))
-    look = "".join(f"SELECT json_object_agg(q.metric, q.value ORDER BY q.metric) FROM ({sql}) q;\n" for sql in (
-        f"SELECT metric, value FROM ({now}) n WHERE value > 0",
-        f"SELECT metric, value FROM ({trend}) t WHERE value > 0 AND time = (SELECT max(time) FROM ({trend}) u)"))
+
+    def look():
+        database.psql("SELECT kube_reports_internal.fold_rollups(1000000)")
+        return [{row["metric"]: row["value"] for row in rows} for rows in reader.ask(
+            f"SELECT metric, value FROM ({now}) n WHERE value > 0",
+            f"SELECT metric, value FROM ({trend}) t WHERE value > 0 AND time = (SELECT max(time) FROM ({trend}) u)")]
     results = [{"policy": policy, "result": "fail", "source": "grype", "severity": severity, **more}
                for policy, severity, more in (("CVE-2026-1", "critical", {"category": "Vulnerabilities"}),
                                               ("GHSA-aaaa-bbbb-cccc", "high", {}))]
     document = json.dumps(report("any-scanner", results=results))
-    lines = reader.database.psql(f"""
-        BEGIN;
-        SELECT pg_advisory_xact_lock(kube_reports_internal.lock_class(), kube_reports_internal.folding_lock()) IS NULL;
-        SELECT kube_reports_internal.fold_rollups();
-        {look}
+    before, trend_before = look()
+    database.psql(f"""
         SELECT kube_reports.create_report(o.cluster, jsonb_set('{document}', '{{metadata,namespace}}',
                 to_jsonb(o.namespace))::kube_reports.report) IS NULL
-            FROM (SELECT cluster, namespace FROM kube_reports.result_count WHERE policy ~ '^CVE-' LIMIT 1) o;
-        SELECT kube_reports_internal.fold_rollups();
-        {look}
-        ROLLBACK;""", user="postgres").splitlines()
-    before, trend_before, after, trend_after = (json.loads(line) for line in lines if line.startswith("{"))
+            FROM (SELECT cluster, namespace FROM kube_reports.result_count WHERE policy ~ '^CVE-' LIMIT 1) o""")
+    database.derive()
+    after, trend_after = look()
     assert before == trend_before
     assert after == trend_after == {**before, "critical": before.get("critical", 0) + 1,
                                     "high": before.get("high", 0) + 1}
