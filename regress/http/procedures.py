@@ -165,10 +165,10 @@ PROCEDURES = {
         "as superuser": "regress/http/test_dba.py::test_the_extension_forgets_a_table",
     },
     "docs/packages.md": {
-        "ls build/deb": GOALS,
+        "ls build/deb": ".ci/check-images::by_the_page",
         "pki_kubeconfig": f"{PAGES}::test_service_behind_a_kube_apiserver",
-        "buildah": Reason("fills the storage of the machine's builder; .ci/check-images builds the same Containerfiles "
-                          "with buildah in a storage of its own"),
+        "kube-reports-postgresql:15": ".ci/check-images::by_the_page",
+        "PG_MAJOR=18": ".ci/check-images::by_the_page",
         "extensions:": "regress/http/test_extension_image.py::test_image_volume",
         "```": f"{CHECK_DEB}::blocks",
     },
