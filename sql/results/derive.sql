@@ -46,7 +46,7 @@ COMMENT ON TYPE kube_reports_internal.derivation
 CREATE FUNCTION kube_reports_internal.apply_results(lane integer, namespaces text[], names text[],
 	firsts bigint[], lasts bigint[],
 		least_key bigint DEFAULT -9223372036854775808, greatest_key bigint DEFAULT 9223372036854775807,
-		prepared text[] DEFAULT NULL) RETURNS void
+		prepared kube_reports_internal.prepared_results[] DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 -- The plan is kept and may have been made for an empty store: stored rows are looked up one by one by index, whatever
@@ -360,7 +360,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.apply_results(integer, text[], text[], bigint[], bigint[], bigint, bigint,
-	text[])
+	kube_reports_internal.prepared_results[])
 	IS 'updates results, history and counts of some reports of a lane from their documents at their last versions: '
 		'the reports whose keys are in a range';
 
@@ -414,7 +414,8 @@ COMMENT ON FUNCTION kube_reports_internal.count_restored(integer, text[], text[]
 -- Most writes create reports.  Then all results are new and have no rows and no history.  This function makes the same
 -- rows as apply_results(), without the lookups of old rows.
 CREATE FUNCTION kube_reports_internal.apply_new_results(lane integer, target kube_reports_internal.derivation,
-	written_at timestamptz, namespaces text[], names text[], versions bigint[], prepared text[]) RETURNS void
+	written_at timestamptz, namespaces text[], names text[], versions bigint[],
+	prepared kube_reports_internal.prepared_results[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 -- The plan is kept and may have been made for an empty store: probe stored rows by index, hash the statement's own
@@ -518,12 +519,13 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.apply_new_results(integer, kube_reports_internal.derivation, timestamptz,
-	text[], text[], bigint[], text[])
+	text[], text[], bigint[], kube_reports_internal.prepared_results[])
 	IS 'the same as apply_results(), for reports that have just been created and have no origin; results of the type '
 		'are current';
 
 CREATE FUNCTION kube_reports_internal.record_results(lane integer, after_version bigint,
-	postpone boolean DEFAULT false, versions bigint[] DEFAULT NULL, prepared text[] DEFAULT NULL) RETURNS bigint
+	postpone boolean DEFAULT false, versions bigint[] DEFAULT NULL,
+	prepared kube_reports_internal.prepared_results[] DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 -- The plan is kept for weeks and may have been made while the tables were empty: use indexes.
@@ -545,7 +547,7 @@ DECLARE
 	target		kube_reports_internal.derivation;
 	step		record;
 	given		bigint[];
-	step_prepared text[];
+	step_prepared kube_reports_internal.prepared_results[];
 BEGIN
 	SELECT l.cluster_id, l.resource_type, t.mapping_id, t.mapping, b.restoring IS TRUE AS restoring,
 			b.lane IS NULL AND NOT EXISTS (SELECT FROM kube_reports_internal.import_time i WHERE i.lane = l.id) AS usual
@@ -621,11 +623,12 @@ BEGIN
 		END IF;
 		IF NOT engine THEN
 			-- A deleted report has no results any more.
-			step_prepared := ARRAY(SELECT coalesce(p.rows, r.rows, '[]')
+			step_prepared := ARRAY(SELECT ROW(coalesce(p.rows, r.rows, '{}'))::kube_reports_internal.prepared_results
 				FROM unnest(step.lasts, step.namespaces, step.names) WITH ORDINALITY k(version, namespace, name, n)
 					LEFT JOIN unnest(versions, prepared) p(version, rows) ON p.version = k.version
-					LEFT JOIN LATERAL (SELECT json_agg(json_build_object('key', r.key, 'wanted', false,
-							'old_status', r.status))::text AS rows
+					LEFT JOIN LATERAL (SELECT array_agg(ROW(r.key, false, r.status, NULL, NULL, NULL, NULL, NULL, NULL,
+							NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+							NULL)::kube_reports_internal.result_row) AS rows
 						FROM kube_reports_internal.origin g
 							JOIN kube_reports_internal.result r ON r.origin = g.id
 						WHERE p.rows IS NULL AND g.cluster_id = target.cluster_id
@@ -656,7 +659,8 @@ BEGIN
 	RETURN after_version;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.record_results(integer, bigint, boolean, bigint[], text[])
+COMMENT ON FUNCTION kube_reports_internal.record_results(integer, bigint, boolean, bigint[],
+	kube_reports_internal.prepared_results[])
 	IS 'updates results from the changes that a writer has logged; the writer calls it in the same transaction and '
 		'holds the lane''s lock. Does nothing unless results of the type are current; returns the last version '
 		'handled. postpone: results of large reports follow later, by result_pending. versions, prepared: the results '

@@ -36,7 +36,7 @@ COMMENT ON TYPE kube_reports_internal.revised_result IS 'a stored result and its
 -- The caller holds the lane's lock, so that the rows do not move.
 CREATE FUNCTION kube_reports_internal.revise_results(lane integer, target kube_reports_internal.derivation,
 	written_at timestamptz, namespaces text[], names text[], firsts bigint[], lasts bigint[],
-	prepared text[] DEFAULT NULL)
+	prepared kube_reports_internal.prepared_results[] DEFAULT NULL)
 	RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -133,6 +133,6 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.revise_results(integer, kube_reports_internal.derivation, timestamptz, text[],
-	text[], bigint[], bigint[], text[])
+	text[], bigint[], bigint[], kube_reports_internal.prepared_results[])
 	IS 'the same as apply_results(), for updates in which no result appears or disappears and all texts are known. '
 		'Returns false, and changes nothing, for an update of another kind';

@@ -86,7 +86,7 @@ CREATE FUNCTION kube_reports_internal.commit_decided(cluster_id integer, type_id
 	generation bigint, mapping_id bigint, mapping kube_reports.report, fill_summary boolean, aggregated boolean,
 	storing boolean, alone boolean, outcomes kube_reports_internal.admitted[], definitions bigint[], bases bigint[],
 	times timestamptz[], namespace_uids text[], requests jsonb[] DEFAULT NULL, bodies bytea[] DEFAULT NULL,
-	prepared text[] DEFAULT NULL,
+	prepared kube_reports_internal.prepared_results[] DEFAULT NULL,
 		OUT codes integer[], OUT retry_afters integer[], OUT warnings text[], OUT replies bytea[],
 		OUT versions bigint[])
 LANGUAGE plpgsql VOLATILE
@@ -245,7 +245,7 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.commit_decided(integer, integer, integer, bigint, bigint, kube_reports.report,
 	boolean, boolean, boolean, boolean, kube_reports_internal.admitted[], bigint[], bigint[], timestamptz[], text[],
-	jsonb[], bytea[], text[])
+	jsonb[], bytea[], kube_reports_internal.prepared_results[])
 	IS 'stores and logs the outcomes, under the lane''s lock. bases: the version on which each was decided (null: '
 		'there was no object). storing: at least one outcome stores something. Without requests and bodies no request '
 		'is decided again: code -2 if the object has another version by now. prepared: see result_difference(). codes '
@@ -509,7 +509,7 @@ BEGIN
 		target.generation, target.mapping_id, target.mapping, target.fill_summary, target.aggregated, true, alone,
 		outcomes, definitions, versions, ARRAY(SELECT nullif(t.at, '')::timestamptz
 			FROM unnest(times) WITH ORDINALITY t(at, position) ORDER BY t.position), namespace_uids,
-		prepared => commit_batch.prepared);
+		prepared => kube_reports_internal.sql_prepared_results(target.cluster_id, commit_batch.prepared));
 	codes := done.codes;
 	versions := done.versions;
 	IF -2 = ANY (codes) THEN

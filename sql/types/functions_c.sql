@@ -245,7 +245,7 @@ COMMENT ON FUNCTION kube_reports_internal.prepare_results(bigint, kube_reports.r
 CREATE FUNCTION kube_reports_internal.result_difference(mapping_id bigint,
 	mapping kube_reports.report, cluster_id integer,
 		old_metadata kube_reports.report, old_body kube_reports.report, metadata kube_reports.report,
-			body kube_reports.report, prepared text DEFAULT NULL,
+			body kube_reports.report, prepared kube_reports_internal.result_row[] DEFAULT NULL,
 		OUT key bigint, OUT wanted boolean, OUT old_status "char", OUT "position" integer,
 		OUT criterion bigint, OUT source text, OUT policy text, OUT rule text, OUT category text, OUT severity text,
 		OUT subject bigint, OUT api_version text, OUT kind text, OUT subject_namespace text,
@@ -255,7 +255,7 @@ CREATE FUNCTION kube_reports_internal.result_difference(mapping_id bigint,
 			RETURNS SETOF record
 	AS 'MODULE_PATHNAME', 'sql_result_difference' LANGUAGE C IMMUTABLE PARALLEL SAFE;
 COMMENT ON FUNCTION kube_reports_internal.result_difference(bigint, kube_reports.report, integer, kube_reports.report,
-	kube_reports.report, kube_reports.report, kube_reports.report, text)
+	kube_reports.report, kube_reports.report, kube_reports.report, kube_reports_internal.result_row[])
 	IS 'the results that changed from one state of a document to another (body null: there is no document). wanted '
 		'false: the result disappeared. A new time of evaluation is no change. A body may be the whole document; then '
 		'its metadata is null. The texts of an element of the document''s list (source to severity, message to '

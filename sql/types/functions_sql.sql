@@ -163,7 +163,7 @@ COMMENT ON FUNCTION kube_reports_internal.prepare_results(bigint, kube_reports.r
 -- no text.  This function reads only the rows: no answer depends on stored rows.
 CREATE FUNCTION kube_reports_internal.sql_field(field text) RETURNS bytea
 LANGUAGE sql STABLE PARALLEL SAFE
-RETURN int4send(octet_length(convert_to(coalesce(field, ''), 'UTF8'))) || convert_to(coalesce(field, ''), 'UTF8');
+RETURN int4send(octet_length(coalesce(field, ''))) || convert_to(coalesce(field, ''), 'UTF8');
 COMMENT ON FUNCTION kube_reports_internal.sql_field(text)
 	IS 'a field in the form in which field_hash() hashes it, in a third of the time: each write computes the ids of '
 		'all its results';
@@ -182,14 +182,71 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.sql_refuse_id(text, bigint)
 	IS 'raises 22023: a proxy gave a result the id of a text without the text';
 
--- An absent member is null.  One statement reads the rows, whose reading takes longest, and compares each id with the
--- field_hash() of the fields in one of the rows.  This includes rows of results that disappeared, to which history
--- refers.  The planner expects as many rows as from the function in C.  If it expected few, callers would compare each
--- row of a large report with each other row.
+-- An absent member is null.  Each id is compared with the field_hash() of the fields in one of the rows, also in rows of
+-- results that disappeared, to which history refers.  Reports of one batch have many texts in common, and one hash is
+-- computed for each text.  Nothing here reads a table, so a writer calls this function before it locks its lane.
+CREATE FUNCTION kube_reports_internal.sql_prepared_results(cluster_id integer, said text[])
+	RETURNS kube_reports_internal.prepared_results[]
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+AS $$
+DECLARE
+	results		kube_reports_internal.prepared_results[];
+BEGIN
+	IF array_remove(said, NULL) = '{}' THEN
+		RETURN NULL;
+	END IF;
+	results := ARRAY(SELECT CASE WHEN s.rows IS NOT NULL THEN ROW(ARRAY(SELECT r
+			FROM json_populate_recordset(NULL::kube_reports_internal.result_row, s.rows::json) r)
+				)::kube_reports_internal.prepared_results END
+		FROM unnest(said) WITH ORDINALITY s(rows, n) ORDER BY s.n);
+	PERFORM kube_reports_internal.sql_refuse_id(w.what, w.id) FROM (
+		WITH r AS MATERIALIZED (
+			SELECT r.* FROM unnest(results) s, unnest(s.rows) r
+		)
+		SELECT 'criterion' AS what, c.criterion AS id
+			FROM (SELECT DISTINCT r.criterion, r.source, r.policy, r.rule, r.category, r.severity FROM r
+				WHERE r.criterion IS NOT NULL) c
+			GROUP BY c.criterion
+			HAVING bool_and(int8send(c.criterion) = substring(sha256(kube_reports_internal.sql_field('criterion')
+				|| kube_reports_internal.sql_field(c.source) || kube_reports_internal.sql_field(c.policy)
+				|| kube_reports_internal.sql_field(c.rule) || kube_reports_internal.sql_field(c.category)
+				|| kube_reports_internal.sql_field(c.severity)) FROM 1 FOR 8))
+				FILTER (WHERE c.source IS NOT NULL) IS NOT true
+		UNION ALL
+		SELECT 'detail', d.detail
+			FROM (SELECT DISTINCT r.detail, r.message, r.properties, r.exceptions FROM r WHERE r.detail IS NOT NULL) d
+			GROUP BY d.detail
+			HAVING bool_and(CASE WHEN cardinality(d.exceptions) > 0 THEN d.detail =
+					kube_reports_internal.field_hash(VARIADIC ARRAY['detail', d.message, d.properties] || d.exceptions)
+				ELSE int8send(d.detail) = substring(sha256(kube_reports_internal.sql_field('detail')
+					|| kube_reports_internal.sql_field(d.message)
+					|| kube_reports_internal.sql_field(d.properties)) FROM 1 FOR 8) END)
+				FILTER (WHERE d.message IS NOT NULL) IS NOT true
+		UNION ALL
+		SELECT 'subject', s.id FROM (SELECT DISTINCT r.subject AS id, r.api_version, r.kind, r.subject_namespace,
+				r.subject_name, r.subject_uid FROM r WHERE r.subject IS NOT NULL) s
+			WHERE (int8send(s.id) = substring(sha256(kube_reports_internal.sql_field('subject')
+				|| kube_reports_internal.sql_field(sql_prepared_results.cluster_id::text)
+				|| kube_reports_internal.sql_field(s.api_version)
+				|| kube_reports_internal.sql_field(s.kind) || kube_reports_internal.sql_field(s.subject_namespace)
+				|| kube_reports_internal.sql_field(s.subject_name)
+				|| kube_reports_internal.sql_field(s.subject_uid)) FROM 1 FOR 8)) IS NOT true
+	) w;
+	RETURN results;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.sql_prepared_results(integer, text[])
+	IS 'the rows of result_difference() from JSON: an element for each report of a cluster, null where the rows are '
+		'null. Raises 22023 if an id is not that of the fields in one of the rows';
+
+-- The planner expects as many rows as from the function in C.  If it expected few, callers would compare each row of a
+-- large report with each other row.
 CREATE FUNCTION kube_reports_internal.result_difference(mapping_id bigint,
 	mapping kube_reports.report, cluster_id integer,
 		old_metadata kube_reports.report, old_body kube_reports.report, metadata kube_reports.report,
-			body kube_reports.report, prepared text DEFAULT NULL,
+			body kube_reports.report, prepared kube_reports_internal.result_row[] DEFAULT NULL,
 		OUT key bigint, OUT wanted boolean, OUT old_status "char", OUT "position" integer,
 		OUT criterion bigint, OUT source text, OUT policy text, OUT rule text, OUT category text, OUT severity text,
 		OUT subject bigint, OUT api_version text, OUT kind text, OUT subject_namespace text,
@@ -200,57 +257,21 @@ CREATE FUNCTION kube_reports_internal.result_difference(mapping_id bigint,
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
-#variable_conflict use_column
-DECLARE
-	said		json;
 BEGIN
 	IF result_difference.mapping_id IS NULL THEN
 		RETURN;
 	END IF;
-	said := coalesce(result_difference.prepared, kube_reports_internal.sql_ask_results(result_difference.mapping_id,
-		result_difference.mapping, result_difference.cluster_id, result_difference.old_metadata,
-		result_difference.old_body, result_difference.metadata, result_difference.body));
-	RETURN QUERY WITH r AS MATERIALIZED (
-		SELECT r.* FROM json_to_recordset(said)
-			AS r(key bigint, wanted boolean, old_status "char", "position" integer,
-				criterion bigint, source text, policy text, rule text, category text, severity text,
-				subject bigint, api_version text, kind text, subject_namespace text, subject_name text,
-				subject_uid text, status "char", native_status text, score double precision,
-				detail bigint, message text, properties text, exceptions text[], evaluated_at timestamptz)
-	), wrong AS (
-		SELECT 'criterion' AS what, r.criterion AS id FROM r
-			WHERE r.criterion IS NOT NULL
-			GROUP BY r.criterion
-			HAVING bool_and(int8send(r.criterion) = substring(sha256(kube_reports_internal.sql_field('criterion')
-				|| kube_reports_internal.sql_field(r.source) || kube_reports_internal.sql_field(r.policy)
-				|| kube_reports_internal.sql_field(r.rule) || kube_reports_internal.sql_field(r.category)
-				|| kube_reports_internal.sql_field(r.severity)) FROM 1 FOR 8))
-				FILTER (WHERE r.source IS NOT NULL) IS NOT true
-		UNION ALL
-		SELECT 'detail', r.detail FROM r WHERE r.detail IS NOT NULL
-			GROUP BY r.detail
-			HAVING bool_and(CASE WHEN cardinality(r.exceptions) > 0 THEN r.detail =
-					kube_reports_internal.field_hash(VARIADIC ARRAY['detail', r.message, r.properties] || r.exceptions)
-				ELSE int8send(r.detail) = substring(sha256(kube_reports_internal.sql_field('detail')
-					|| kube_reports_internal.sql_field(r.message)
-					|| kube_reports_internal.sql_field(r.properties)) FROM 1 FOR 8) END)
-				FILTER (WHERE r.message IS NOT NULL) IS NOT true
-		UNION ALL
-		SELECT 'subject', s.id FROM (SELECT DISTINCT r.subject AS id, r.api_version, r.kind, r.subject_namespace,
-				r.subject_name, r.subject_uid FROM r WHERE r.subject IS NOT NULL) s
-			WHERE (int8send(s.id) = substring(sha256(kube_reports_internal.sql_field('subject')
-				|| kube_reports_internal.sql_field(result_difference.cluster_id::text)
-				|| kube_reports_internal.sql_field(s.api_version)
-				|| kube_reports_internal.sql_field(s.kind) || kube_reports_internal.sql_field(s.subject_namespace)
-				|| kube_reports_internal.sql_field(s.subject_name)
-				|| kube_reports_internal.sql_field(s.subject_uid)) FROM 1 FOR 8)) IS NOT true
-	)
-	SELECT r.* FROM r
-		WHERE (SELECT kube_reports_internal.sql_refuse_id(w.what, w.id) FROM wrong w LIMIT 1) IS NOT true;
+	IF prepared IS NULL THEN
+		prepared := (kube_reports_internal.sql_prepared_results(result_difference.cluster_id,
+			ARRAY[kube_reports_internal.sql_ask_results(result_difference.mapping_id, result_difference.mapping,
+				result_difference.cluster_id, result_difference.old_metadata, result_difference.old_body,
+				result_difference.metadata, result_difference.body)]))[1].rows;
+	END IF;
+	RETURN QUERY SELECT r.* FROM unnest(prepared) r;
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.result_difference(bigint, kube_reports.report, integer, kube_reports.report,
-	kube_reports.report, kube_reports.report, kube_reports.report, text)
+	kube_reports.report, kube_reports.report, kube_reports.report, kube_reports_internal.result_row[])
 	IS 'the results that changed from one state of a document to another (body null: there is no document). wanted '
 		'false: the result disappeared. A new time of evaluation is no change. A body may be the whole document; then '
 		'its metadata is null. The texts of an element of the document''s list (source to severity, message to '
