@@ -81,7 +81,7 @@ BEGIN
 
 	WITH entry AS MATERIALIZED (
 		SELECT k.namespace, k.name, k.first IS NULL AS again, k.last AS version, k.prepared, w.actor,
-			coalesce(kube_reports_internal.field_hash('actor', w.actor), 0) AS actor_id,
+			coalesce(kube_reports_internal.actor_id(w.actor), 0) AS actor_id,
 			b.old_metadata, b.old_body, CASE WHEN n.found THEN n.old_metadata ELSE o.metadata END AS metadata,
 			CASE WHEN n.found THEN n.old_body ELSE o.body END AS body,
 			g.id IS NOT NULL AS known, coalesce(g.id, nextval('kube_reports_internal.origin_id_seq')) AS origin,
@@ -431,7 +431,7 @@ BEGIN
 
 	WITH entry AS MATERIALIZED (
 		SELECT k.namespace, k.name, k.version, k.prepared, c.actor,
-			kube_reports_internal.field_hash('actor', c.actor) AS actor_id, o.metadata, o.body,
+			kube_reports_internal.actor_id(c.actor) AS actor_id, o.metadata, o.body,
 			nextval('kube_reports_internal.origin_id_seq') AS origin
 		FROM unnest(namespaces, names, versions, prepared) k(namespace, name, version, prepared)
 			CROSS JOIN LATERAL (SELECT c.actor FROM kube_reports_internal.change c
@@ -592,19 +592,20 @@ BEGIN
 								AND o.namespace = s.namespace AND o.name = s.name OFFSET 0)) AS later
 				FROM sized s
 		)
-		SELECT array_agg(k.namespace ORDER BY k.last) FILTER (WHERE NOT k.later) AS namespaces,
-				array_agg(k.name ORDER BY k.last) FILTER (WHERE NOT k.later) AS names,
-				array_agg(k.first ORDER BY k.last) FILTER (WHERE NOT k.later) AS firsts,
-				array_agg(k.last ORDER BY k.last) FILTER (WHERE NOT k.later) AS lasts,
-				array_agg(k.namespace ORDER BY k.last) FILTER (WHERE k.later) AS later_namespaces,
-				array_agg(k.name ORDER BY k.last) FILTER (WHERE k.later) AS later_names,
-				array_agg(k.first ORDER BY k.last) FILTER (WHERE k.later) AS later_firsts,
-				max(k.last) AS last, sum(k.changes) AS changes, (array_agg(k.at ORDER BY k.last DESC))[1] AS at,
+		SELECT array_agg(k.namespace) FILTER (WHERE NOT k.later) AS namespaces,
+				array_agg(k.name) FILTER (WHERE NOT k.later) AS names,
+				array_agg(k.first) FILTER (WHERE NOT k.later) AS firsts,
+				array_agg(k.last) FILTER (WHERE NOT k.later) AS lasts,
+				array_agg(k.namespace) FILTER (WHERE k.later) AS later_namespaces,
+				array_agg(k.name) FILTER (WHERE k.later) AS later_names,
+				array_agg(k.first) FILTER (WHERE k.later) AS later_firsts,
+				max(k.last) AS last, sum(k.changes) AS changes, (array_agg(k.at))[count(*)] AS at,
 				bool_and(k.created) AND NOT bool_or(EXISTS (SELECT FROM kube_reports_internal.origin g
 					WHERE g.cluster_id = target.cluster_id
 					AND g.resource_type = target.resource_type AND g.namespace = k.namespace
 						AND g.name = k.name)) AS all_new
-			INTO step FROM sorted k;
+			-- Sorted once, not by each aggregate.
+			INTO step FROM (SELECT * FROM sorted ORDER BY last) k;
 		EXIT WHEN step.last IS NULL;
 		IF step.later_names IS NOT NULL THEN
 			INSERT INTO kube_reports_internal.result_pending (lane, namespace, name, first)

@@ -73,7 +73,7 @@ BEGIN
 				<> (d.criterion, d.subject, d.status, d.native_status)) AS counts
 		INTO found
 		FROM unnest(namespaces, names, firsts, lasts, prepared) k(namespace, name, first, last, prepared)
-			LEFT JOIN LATERAL (SELECT kube_reports_internal.field_hash('actor', c.actor) AS actor_id,
+			LEFT JOIN LATERAL (SELECT kube_reports_internal.actor_id(c.actor) AS actor_id,
 					c.old_metadata, c.old_body FROM kube_reports_internal.change c
 				WHERE c.lane = revise_results.lane AND c.version = k.last LIMIT 1) c ON true
 			LEFT JOIN LATERAL (SELECT o.metadata, o.body FROM kube_reports.object o

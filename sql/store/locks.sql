@@ -154,7 +154,7 @@ COMMENT ON FUNCTION kube_reports_internal.lock_lanes(integer)
 	IS 'takes the locks of all lanes of a cluster, in their order, and so waits for every write in progress';
 
 -- A lock does not protect a transaction whose snapshot is older than the lock.
-CREATE FUNCTION kube_reports_internal.require_read_committed() RETURNS void
+CREATE FUNCTION kube_reports_internal.require_new_snapshots() RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -167,9 +167,20 @@ BEGIN
 				HINT = 'Use BEGIN ISOLATION LEVEL READ COMMITTED; for CALL, SET default_transaction_isolation = ''read '
 					'committed''.';
 	END IF;
-	-- A write that does not see every row gives ids twice, and removes what is in use.
-	PERFORM kube_reports_internal.require_visible();
 	PERFORM kube_reports_internal.refuse_prepare();
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.require_new_snapshots()
+	IS 'raises 0A000 in a transaction whose snapshot may be too old for a write, and prevents two-phase commit of the '
+		'transaction';
+
+CREATE FUNCTION kube_reports_internal.require_read_committed() RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	-- A write that does not see every row gives ids twice, and removes what is in use.
+	PERFORM kube_reports_internal.require_new_snapshots(), kube_reports_internal.require_visible();
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.require_read_committed()

@@ -45,7 +45,7 @@ BEGIN ATOMIC
 		AND CASE WHEN kube_reports_internal.hides_rows() THEN kube_reports_internal.refuse_hidden()
 			WHEN s.restore_pending OR l.store IS DISTINCT FROM s.identity
 			OR kube_reports_internal.placed() <> s.tableoid THEN kube_reports_internal.refuse_restoring()
-			ELSE kube_reports_internal.may_serve(c.id, $5) END;
+			ELSE kube_reports_internal.is_bound(c.id, $5) END;
 END;
 COMMENT ON FUNCTION kube_reports_internal.resolve(uuid, text, text, text, kube_reports_internal.caller)
 	IS 'resolves a request''s cluster, group, version and resource; mapping null: the type has no current results; '
@@ -203,19 +203,19 @@ BEGIN
 	)
 	-- When an update removes the last finalizer and so deletes the object, the answer shows the object's last version.
 	-- The Status of a deletion has the version of the deletion (DEL-11).
-	SELECT array_agg(n.code ORDER BY n.position),
-			array_agg(coalesce(n.retry_after, 0) ORDER BY n.position),
-			array_agg(array_to_string(n.warnings, E'\n') ORDER BY n.position),
+	SELECT array_agg(n.code),
+			array_agg(coalesce(n.retry_after, 0)),
+			array_agg(array_to_string(n.warnings, E'\n')),
 			array_agg(coalesce(n.status, CASE WHEN requests IS NOT NULL THEN
 				kube_reports_internal.render_object(n.definition_id, n.definition, n.transform, n.metadata, n.body,
 					CASE WHEN n.versioned THEN CASE WHEN n.action = 'd'
 						AND NOT starts_with(n.transform, 'deleted') THEN n.old_version
-						ELSE coalesce(n.version, n.old_version) END END) END)
-					ORDER BY n.position),
-			array_agg(coalesce(n.version, n.old_version, 0) ORDER BY n.position),
+						ELSE coalesce(n.version, n.old_version) END END) END)),
+			array_agg(coalesce(n.version, n.old_version, 0)),
 			min(n.version)
 		INTO codes, retry_afters, warnings, replies, versions, first_version
-		FROM numbered n;
+		-- Sorted once, not by each aggregate.
+		FROM (SELECT * FROM numbered ORDER BY position) n;
 
 	PERFORM set_config('kube_reports_internal.api_write', '', true);
 	-- Without the store's lock, definitions may be gone since the decision.  Nothing was stored.
@@ -283,8 +283,9 @@ DECLARE
 	taken		integer[];
 	again		record;
 BEGIN
-	-- A separate statement costs as much as several rows, so one statement makes both calls.
-	PERFORM kube_reports_internal.require_read_committed(), kube_reports_internal.commit_durably();
+	-- A separate statement costs as much as several rows, so one statement makes both calls.  resolve() refuses to work
+	-- where row-level security hides rows.
+	PERFORM kube_reports_internal.require_new_snapshots(), kube_reports_internal.commit_durably();
 
 	SELECT * INTO target FROM kube_reports_internal.resolve(cluster, requests[1]->>'group', requests[1]->>'version',
 		requests[1]->>'resource', caller);
@@ -298,19 +299,20 @@ BEGIN
 
 	-- A batch may mix versions of the type.  A create is admitted first, because its name may be in its document.
 	-- OFFSET 0 keeps conditions inside their subqueries, so that functions are called only for rows that need them.
-	SELECT array_agg(CASE WHEN c.costs THEN ROW('n', -1, k.namespace, k.name, NULL, NULL, NULL, false, ''::bytea, '', 0,
-		NULL, NULL)::kube_reports_internal.admitted
-				WHEN d.action IS NULL THEN ROW(a.*)::kube_reports_internal.admitted
-					ELSE ROW(d.*)::kube_reports_internal.admitted END ORDER BY i.position),
-			array_agg(v.id ORDER BY i.position), array_agg(o.version ORDER BY i.position),
-			array_agg(CASE WHEN coalesce(d.action, a.action) IN ('i', 'u')
-				THEN kube_reports_internal.prepare_results(target.mapping_id, target.mapping, target.cluster_id,
-					o.metadata, o.body, coalesce(d.metadata, a.metadata), coalesce(d.body, a.body)) END
-				ORDER BY i.position),
-			array_agg(coalesce(a.action = 'i', false) ORDER BY i.position),
-			array_agg(i.request->>'namespaceUid' ORDER BY i.position),
-			bool_or(NOT c.costs AND coalesce(d.action, a.action) <> 'n')
+	SELECT array_agg(w.outcome), array_agg(w.definition_id), array_agg(w.base), array_agg(w.evaluated_at),
+			array_agg(w.inserting), array_agg(w.namespace_uid), bool_or(w.stores)
 		INTO outcomes, definitions, bases, times, inserting, namespace_uids, storing
+		-- Sorted once, not by each aggregate.
+		FROM (SELECT CASE WHEN c.costs THEN ROW('n', -1, k.namespace, k.name, NULL, NULL, NULL, false, ''::bytea, '',
+				0, NULL, NULL)::kube_reports_internal.admitted
+				WHEN d.action IS NULL THEN ROW(a.*)::kube_reports_internal.admitted
+					ELSE ROW(d.*)::kube_reports_internal.admitted END AS outcome,
+			v.id AS definition_id, o.version AS base,
+			CASE WHEN coalesce(d.action, a.action) IN ('i', 'u')
+				THEN kube_reports_internal.prepare_results(target.mapping_id, target.mapping, target.cluster_id,
+					o.metadata, o.body, coalesce(d.metadata, a.metadata), coalesce(d.body, a.body)) END AS evaluated_at,
+			coalesce(a.action = 'i', false) AS inserting, i.request->>'namespaceUid' AS namespace_uid,
+			NOT c.costs AND coalesce(d.action, a.action) <> 'n' AS stores
 		FROM ROWS FROM (unnest(requests), unnest(bodies)) WITH ORDINALITY i(request, document, position)
 			JOIN kube_reports_internal.resource_version v ON v.resource_type = target.type_id
 				AND v.version = i.request->>'version'
@@ -331,7 +333,8 @@ BEGIN
 				i.document, o.metadata, o.body, o.version,
 					target.fill_summary)
 				WHERE NOT c.costs AND (a.action IS NULL OR a.action = 'p'
-					OR (a.action = 'i' AND o.version IS NOT NULL)) OFFSET 0) d ON true;
+					OR (a.action = 'i' AND o.version IS NOT NULL)) OFFSET 0) d ON true
+		ORDER BY i.position) w;
 	IF cardinality(outcomes) IS DISTINCT FROM cardinality(requests) THEN
 		RAISE EXCEPTION 'a batch must be of one type' USING ERRCODE = 'invalid_parameter_value';
 	END IF;
@@ -473,6 +476,7 @@ AS $$
 DECLARE
 	target		record;
 	outcomes	kube_reports_internal.admitted[];
+	evaluated	timestamptz[];
 	done		record;
 BEGIN
 	-- In the variant in C only the server's engine admits documents.
@@ -482,7 +486,7 @@ BEGIN
 			HINT = 'Proxies of the variant in C call api_write().';
 	END IF;
 	-- The store's lock keeps the registry unchanged until the end of the transaction.
-	PERFORM kube_reports_internal.require_read_committed(), kube_reports_internal.commit_durably(),
+	PERFORM kube_reports_internal.require_new_snapshots(), kube_reports_internal.commit_durably(),
 		kube_reports_internal.lock_store_shared();
 	SELECT * INTO target FROM kube_reports_internal.resolve(cluster, commit_batch."group", commit_batch.version,
 		commit_batch.resource, caller);
@@ -499,16 +503,16 @@ BEGIN
 		RETURN;
 	END IF;
 	SELECT array_agg(ROW(i.action, 200, i.namespace, i.name, i.uid, i.metadata, i.body, true, NULL, '', 0, NULL,
-				i.actor)::kube_reports_internal.admitted ORDER BY i.position),
-			array_agg(nullif(i.base, 0) ORDER BY i.position)
-		INTO outcomes, versions
-		FROM ROWS FROM (unnest(actions), unnest(namespaces), unnest(names), unnest(uids), unnest(metadatas),
-			unnest(commit_batch.bodies), unnest(bases), unnest(actors))
-				WITH ORDINALITY i(action, namespace, name, uid, metadata, body, base, actor, position);
+				i.actor)::kube_reports_internal.admitted),
+			array_agg(nullif(i.base, 0)), array_agg(nullif(i.at, '')::timestamptz)
+		INTO outcomes, versions, evaluated
+		FROM (SELECT i.* FROM ROWS FROM (unnest(actions), unnest(namespaces), unnest(names), unnest(uids),
+			unnest(metadatas), unnest(commit_batch.bodies), unnest(bases), unnest(actors), unnest(times))
+				WITH ORDINALITY i(action, namespace, name, uid, metadata, body, base, actor, at, position)
+			ORDER BY i.position) i;
 	SELECT * INTO done FROM kube_reports_internal.commit_decided(target.cluster_id, target.type_id, target.lane,
 		target.generation, target.mapping_id, target.mapping, target.fill_summary, target.aggregated, true, alone,
-		outcomes, definitions, versions, ARRAY(SELECT nullif(t.at, '')::timestamptz
-			FROM unnest(times) WITH ORDINALITY t(at, position) ORDER BY t.position), namespace_uids,
+		outcomes, definitions, versions, evaluated, namespace_uids,
 		prepared => kube_reports_internal.sql_prepared_results(target.cluster_id, commit_batch.prepared));
 	codes := done.codes;
 	versions := done.versions;

@@ -86,11 +86,17 @@ COMMENT ON FUNCTION kube_reports_internal.value_at(kube_reports.report, text[])
 
 ---- labels ----
 
+-- In PL/pgSQL, which keeps its plans: each write calls these functions.
 CREATE FUNCTION kube_reports_internal.sql_labels(metadata jsonb) RETURNS text[]
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-RETURN ARRAY(SELECT l.key || '=' || (l.value#>>'{}')
-	FROM jsonb_each(kube_reports_internal.sql_object(metadata->'labels')) l
-	WHERE jsonb_typeof(l.value) = 'string' ORDER BY l.key COLLATE "C");
+LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	RETURN ARRAY(SELECT l.key || '=' || (l.value#>>'{}')
+		FROM jsonb_each(kube_reports_internal.sql_object(metadata->'labels')) l
+		WHERE jsonb_typeof(l.value) = 'string' ORDER BY l.key COLLATE "C");
+END
+$$;
 COMMENT ON FUNCTION kube_reports_internal.sql_labels(jsonb) IS 'label_terms() of metadata that jsonb can read';
 
 -- A label with a NUL is not valid.  A text contained a NUL if it differs when another character replaces NUL.
@@ -100,9 +106,14 @@ SET search_path = pg_catalog, pg_temp
 SET standard_conforming_strings = on
 AS $$
 DECLARE
-	terms		text[] := kube_reports_internal.sql_labels(kube_reports_internal.sql_readable(metadata)::jsonb);
+	terms		text[];
 	others		text[];
 BEGIN
+	-- Hardly any metadata has an escape.
+	IF strpos(metadata, '\u') = 0 THEN
+		RETURN kube_reports_internal.sql_labels(metadata::jsonb);
+	END IF;
+	terms := kube_reports_internal.sql_labels(kube_reports_internal.sql_readable(metadata)::jsonb);
 	IF kube_reports_internal.sql_has_nul(metadata) THEN
 		-- Lone surrogates stay U+FFFD: only the replacement of NUL may differ.
 		others := kube_reports_internal.sql_labels(kube_reports_internal.sql_readable(regexp_replace(metadata,

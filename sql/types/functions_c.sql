@@ -268,6 +268,11 @@ COMMENT ON FUNCTION kube_reports_internal.field_hash(text[])
 	IS 'the first eight bytes of the SHA-256 hash of the fields, each preceded by its length in bytes as four bytes; '
 		'a null is empty';
 
+CREATE FUNCTION kube_reports_internal.actor_id(name text) RETURNS bigint
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN kube_reports_internal.field_hash('actor', name);
+COMMENT ON FUNCTION kube_reports_internal.actor_id(text) IS 'the id of an actor: field_hash() of its name';
+
 CREATE FUNCTION kube_reports_internal.common(elements bigint[]) RETURNS bigint
 	AS 'MODULE_PATHNAME', 'sql_common' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION kube_reports_internal.common(bigint[])

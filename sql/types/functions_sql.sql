@@ -291,6 +291,13 @@ COMMENT ON FUNCTION kube_reports_internal.field_hash(text[])
 	IS 'the first eight bytes of the SHA-256 hash of the fields, each preceded by its length in bytes as four bytes; '
 		'a null is empty';
 
+-- PostgreSQL puts this expression into the callers' statements; it would plan field_hash() again for each statement.
+CREATE FUNCTION kube_reports_internal.actor_id(name text) RETURNS bigint
+LANGUAGE sql STABLE PARALLEL SAFE
+RETURN ('x' || encode(substring(sha256(kube_reports_internal.sql_field('actor') || kube_reports_internal.sql_field(name))
+	FROM 1 FOR 8), 'hex'))::bit(64)::bigint;
+COMMENT ON FUNCTION kube_reports_internal.actor_id(text) IS 'the id of an actor: field_hash() of its name';
+
 CREATE FUNCTION kube_reports_internal.common(elements bigint[]) RETURNS bigint
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
