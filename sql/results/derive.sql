@@ -440,26 +440,29 @@ BEGIN
 				WHERE o.cluster_id = target.cluster_id AND o.resource_type = target.resource_type
 					AND o.namespace = k.namespace AND o.name = k.name LIMIT 1) o
 	), added AS MATERIALIZED (
-		SELECT e.origin, e.namespace, e.version, e.actor_id, d.key, d.criterion, d.subject, d.detail, d.kind, d.status,
-			d.native_status, d.score,
+		SELECT e.origin, e.namespace, e.name AS origin_name, e.version, e.actor, e.actor_id, d.key, d.criterion,
+			d.subject, d.detail, d.kind, d.status, d.native_status, d.score,
 			d.source, d.policy, d.rule, d.category, d.severity, d.api_version, d.subject_namespace,
 				d.subject_name, d.subject_uid,
 			d.message, d.properties, d.exceptions
 		FROM entry e CROSS JOIN LATERAL kube_reports_internal.result_difference(target.mapping_id,
 			target.mapping, target.cluster_id,
 			NULL, NULL, e.metadata, e.body, e.prepared) d
+	), made AS MATERIALIZED (
+		-- Reports with results.
+		SELECT a.origin, min(a.namespace) AS namespace, min(a.origin_name) AS name, min(a.version) AS version,
+			min(a.actor) AS actor, min(a.actor_id) AS actor_id, array_agg(a.key) AS keys,
+			array_agg(a.criterion) AS criteria, array_agg(a.subject) AS subjects, array_agg(a.status) AS statuses
+		FROM added a GROUP BY a.origin
 	), new_origin AS (
 		INSERT INTO kube_reports_internal.origin (id, first_seen, cluster_id, resource_type, namespace, name)
-			SELECT e.origin, written_at, target.cluster_id, target.resource_type, e.namespace, e.name
-			FROM entry e WHERE e.origin IN (SELECT a.origin FROM added a)
+			SELECT m.origin, written_at, target.cluster_id, target.resource_type, m.namespace, m.name FROM made m
 	), new_criterion AS (
 		INSERT INTO kube_reports_internal.criterion (id, source, policy, rule, category, severity)
 			SELECT n.id, n.source, n.policy, n.rule, n.category, n.severity
 			FROM (SELECT DISTINCT ON (a.criterion) a.criterion AS id, a.source, a.policy, a.rule, a.category, a.severity
-				FROM added a WHERE a.criterion IN (SELECT i.id FROM (SELECT DISTINCT a.criterion AS id FROM added a) i
-					WHERE NOT EXISTS (SELECT FROM kube_reports_internal.criterion c WHERE c.id = i.id OFFSET 0))
-						AND a.source IS NOT NULL
-				ORDER BY a.criterion) n
+				FROM added a WHERE a.source IS NOT NULL ORDER BY a.criterion OFFSET 0) n
+			WHERE NOT EXISTS (SELECT FROM kube_reports_internal.criterion c WHERE c.id = n.id OFFSET 0)
 			ON CONFLICT DO NOTHING
 	), new_subject AS (
 		INSERT INTO kube_reports_internal.subject AS o (id, cluster_id, api_version, kind, namespace, name, uid)
@@ -467,28 +470,24 @@ BEGIN
 				n.subject_namespace, n.subject_name, n.subject_uid
 			FROM (SELECT DISTINCT ON (a.subject) a.subject AS id, a.api_version, a.kind, a.subject_namespace,
 					a.subject_name, a.subject_uid
-				FROM added a WHERE a.subject IN (SELECT i.id FROM (SELECT DISTINCT a.subject AS id FROM added a) i
-					WHERE NOT EXISTS (SELECT FROM kube_reports_internal.subject s
-						WHERE s.id = i.id AND s.cluster_id = target.cluster_id AND s.unused_since IS NULL OFFSET 0))
-				ORDER BY a.subject) n
+				FROM added a ORDER BY a.subject OFFSET 0) n
+			WHERE NOT EXISTS (SELECT FROM kube_reports_internal.subject s
+				WHERE s.id = n.id AND s.cluster_id = target.cluster_id AND s.unused_since IS NULL OFFSET 0)
 			ON CONFLICT ON CONSTRAINT subject_pkey DO UPDATE SET unused_since = NULL
 				WHERE o.cluster_id = excluded.cluster_id AND o.unused_since IS NOT NULL
 	), new_detail AS (
 		INSERT INTO kube_reports_internal.detail (id, message, properties, exceptions)
 			SELECT n.id, n.message, n.properties::jsonb, n.exceptions
 			FROM (SELECT DISTINCT ON (a.detail) a.detail AS id, a.message, a.properties, a.exceptions
-				FROM added a WHERE a.detail IN (SELECT i.id FROM (SELECT DISTINCT a.detail AS id FROM added a) i
-					WHERE NOT EXISTS (SELECT FROM kube_reports_internal.detail t WHERE t.id = i.id OFFSET 0))
-						AND a.message IS NOT NULL
-				ORDER BY a.detail) n
+				FROM added a WHERE a.message IS NOT NULL ORDER BY a.detail OFFSET 0) n
+			WHERE NOT EXISTS (SELECT FROM kube_reports_internal.detail t WHERE t.id = n.id OFFSET 0)
 			ON CONFLICT DO NOTHING
 	), new_actor AS (
 		INSERT INTO kube_reports_internal.actor AS o (id, name)
-			SELECT DISTINCT ON (e.actor_id) e.actor_id, e.actor
-			FROM entry e WHERE e.origin IN (SELECT a.origin FROM added a)
-				AND NOT EXISTS (SELECT FROM kube_reports_internal.actor a
-					WHERE a.id = e.actor_id AND a.last_used >= date_trunc('month', now()) OFFSET 0)
-			ORDER BY e.actor_id
+			SELECT DISTINCT ON (m.actor_id) m.actor_id, m.actor
+			FROM made m WHERE NOT EXISTS (SELECT FROM kube_reports_internal.actor a
+				WHERE a.id = m.actor_id AND a.last_used >= date_trunc('month', now()) OFFSET 0)
+			ORDER BY m.actor_id
 			ON CONFLICT ON CONSTRAINT actor_pkey DO UPDATE SET last_used = now()
 				WHERE o.last_used < date_trunc('month', now())
 	), new_result AS (
@@ -510,12 +509,11 @@ BEGIN
 	)
 	INSERT INTO kube_reports_internal.report_change (at, version, origin, actor, criterion, subject, cluster_id,
 		namespace, ids, new_statuses)
-		SELECT written_at, min(a.version), a.origin, min(a.actor_id),
-			kube_reports_internal.common(array_agg(a.criterion)), kube_reports_internal.common(array_agg(a.subject)),
-			target.cluster_id, min(a.namespace),
-			kube_reports_internal.joined_ids(array_agg(a.key), array_agg(a.criterion), array_agg(a.subject)),
-			kube_reports_internal.letters(array_agg(a.status))
-		FROM added a GROUP BY a.origin;
+		SELECT written_at, m.version, m.origin, m.actor_id, kube_reports_internal.common(m.criteria),
+			kube_reports_internal.common(m.subjects), target.cluster_id, m.namespace,
+			kube_reports_internal.joined_ids(m.keys, m.criteria, m.subjects),
+			kube_reports_internal.letters(m.statuses)
+		FROM made m;
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.apply_new_results(integer, kube_reports_internal.derivation, timestamptz,

@@ -86,7 +86,7 @@ CREATE FUNCTION kube_reports_internal.commit_decided(cluster_id integer, type_id
 	generation bigint, mapping_id bigint, mapping kube_reports.report, fill_summary boolean, aggregated boolean,
 	storing boolean, alone boolean, outcomes kube_reports_internal.admitted[], definitions bigint[], bases bigint[],
 	times timestamptz[], namespace_uids text[], requests jsonb[] DEFAULT NULL, bodies bytea[] DEFAULT NULL,
-	prepared kube_reports_internal.prepared_results[] DEFAULT NULL,
+	prepared kube_reports_internal.prepared_results[] DEFAULT NULL, creating boolean DEFAULT false,
 		OUT codes integer[], OUT retry_afters integer[], OUT warnings text[], OUT replies bytea[],
 		OUT versions bigint[])
 LANGUAGE plpgsql VOLATILE
@@ -128,94 +128,141 @@ BEGIN
 	END IF;
 	PERFORM kube_reports_internal.begin_own_write();
 
-	-- The ctid of a row stays valid: no other transaction writes to the lane while this one holds its lock.
-	WITH item AS MATERIALIZED (
-		SELECT i.position, i.request, i.document, i.definition_id, v.definition,
-			i.action, i.code, i.namespace, i.name, i.uid, i.metadata, i.body, i.versioned, i.status, i.transform,
-			i.retry_after, i.warnings, i.actor, i.evaluated_at, i.namespace_uid,
-			o.place, CASE WHEN i.action = 'n' THEN i.base ELSE o.version END AS old_version,
-				o.metadata AS old_metadata, o.body AS old_body,
-			i.action <> 'n' AND o.version IS DISTINCT FROM i.base AS lost,
-			greatest(kube_reports.document_size(o.metadata) + kube_reports.document_size(o.body),
-				octet_length(i.document)) > costly AS costs
-		FROM ROWS FROM (unnest(requests), unnest(bodies), unnest(definitions), unnest(bases),
-			unnest(times), unnest(namespace_uids), unnest(outcomes))
-				WITH ORDINALITY i(request, document, definition_id, base, evaluated_at, namespace_uid,
-					action, code, namespace, name, uid, metadata, body, versioned, status, transform,
-					retry_after, warnings, actor, position)
-			JOIN kube_reports_internal.resource_version v ON v.id = i.definition_id
-			LEFT JOIN LATERAL (SELECT o.ctid AS place, o.version, o.metadata, o.body FROM kube_reports.object o
-				WHERE o.cluster_id = commit_decided.cluster_id AND o.resource_type = type_id
-					AND o.namespace = i.namespace AND o.name = i.name AND i.action <> 'n'
-				LIMIT 1) o ON true
-	), decided AS MATERIALIZED (
-		SELECT i.position, i.definition_id, i.definition, i.namespace, i.name, i.actor,
-			i.place, i.old_version, i.old_metadata, i.old_body,
-			CASE WHEN m.code IS NOT NULL THEN 'n' ELSE coalesce(d.action, i.action) END AS action,
-			coalesce(m.code, d.code, i.code) AS code, coalesce(d.uid, i.uid) AS uid,
-			CASE WHEN d.action IS NULL THEN i.metadata ELSE d.metadata END AS metadata,
-			CASE WHEN d.action IS NULL THEN i.body ELSE d.body END AS body,
-			coalesce(d.versioned, i.versioned) AS versioned,
-			CASE WHEN m.code IS NOT NULL THEN ''::bytea WHEN d.action IS NULL THEN i.status ELSE d.status END AS status,
-			coalesce(d.transform, i.transform) AS transform,
-			coalesce(d.retry_after, i.retry_after) AS retry_after,
-			CASE WHEN d.action IS NULL THEN i.warnings ELSE d.warnings END AS warnings,
-			CASE WHEN d.action IS NULL THEN i.evaluated_at WHEN d.action IN ('i', 'u') THEN
-				kube_reports_internal.evaluated_at(mapping_id, mapping, d.metadata, d.body) END AS
-					evaluated_at
-		FROM item i
-			LEFT JOIN LATERAL (SELECT * FROM kube_reports_internal.write_decide(i.definition_id,
-				i.definition, i.request, i.document,
-					i.old_metadata, i.old_body, i.old_version, fill_summary)
-				WHERE i.lost AND i.request IS NOT NULL AND (alone IS NULL OR i.costs IS NOT TRUE) OFFSET 0) d ON true
-			-- An expensive request whose object has changed is not decided here.  The sweep of a dead namespace takes
-			-- the lane's lock after the namespace was marked: see store/namespaces.sql.
-			LEFT JOIN LATERAL (SELECT CASE WHEN NOT i.lost OR d.action IS NOT NULL THEN 0
-					WHEN i.request IS NULL THEN -2 ELSE -1 END AS code
-				WHERE i.lost AND d.action IS NULL
-					OR coalesce(d.action, i.action) = 'i' AND i.namespace_uid IS NOT NULL
-					AND NOT EXISTS (SELECT FROM kube_reports_internal.namespace s
+	-- Most batches have only creates, of objects that are not there yet.  The general statement below would store the
+	-- same, but PostgreSQL sets up all its parts and calls the triggers of each.  Stores nothing if one create needs
+	-- that statement.
+	IF creating THEN
+		WITH item AS MATERIALIZED (
+			SELECT i.*, nextval('kube_reports_internal.version_seq') AS version
+			FROM (SELECT i.definition_id, v.definition, i.code, i.namespace, i.name, i.uid, i.metadata, i.body,
+					i.versioned, i.status, i.transform, i.retry_after, i.warnings, i.actor, i.evaluated_at
+				FROM ROWS FROM (unnest(definitions), unnest(times), unnest(namespace_uids), unnest(outcomes))
+						WITH ORDINALITY i(definition_id, evaluated_at, namespace_uid, action, code, namespace, name,
+							uid, metadata, body, versioned, status, transform, retry_after, warnings, actor, position)
+					JOIN kube_reports_internal.resource_version v ON v.id = i.definition_id
+				WHERE NOT EXISTS (SELECT FROM kube_reports.object o
+						WHERE o.cluster_id = commit_decided.cluster_id AND o.resource_type = type_id
+							AND o.namespace = i.namespace AND o.name = i.name OFFSET 0)
+					AND (i.namespace_uid IS NULL OR EXISTS (SELECT FROM kube_reports_internal.namespace s
 						WHERE s.cluster_id = commit_decided.cluster_id AND s.name = i.namespace
-							AND s.uid = i.namespace_uid AND s.state = 'active') OFFSET 0) m ON true
-	), numbered AS MATERIALIZED (
-		SELECT s.*, CASE WHEN s.action <> 'n' THEN nextval('kube_reports_internal.version_seq') END AS version
-		FROM (SELECT * FROM decided ORDER BY position) s
-	), inserted AS (
-		INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, uid, version,
-			metadata, body, evaluated_at)
-			SELECT commit_decided.cluster_id, type_id, n.namespace, n.name, n.uid, n.version,
-				n.metadata, n.body, n.evaluated_at
-			FROM numbered n WHERE n.action = 'i'
-	), updated AS (
-		UPDATE kube_reports.object o SET version = n.version, metadata = n.metadata, body = n.body,
-			evaluated_at = n.evaluated_at
-			FROM numbered n WHERE n.action = 'u' AND o.ctid = n.place
-	), deleted AS (
-		DELETE FROM kube_reports.object o USING numbered n
-			WHERE n.action = 'd' AND o.ctid = n.place
-	), logged AS (
-		INSERT INTO kube_reports_internal.change (lane, version, operation, namespace, name, at, actor, old_version,
-			old_metadata, old_body)
-			SELECT commit_decided.lane, n.version, CASE n.action WHEN 'i' THEN 'A' WHEN 'u' THEN 'M' ELSE 'D' END,
-				n.namespace, n.name, written_at, coalesce(n.actor, session_user), n.old_version,
-					n.old_metadata, n.old_body
-			FROM numbered n WHERE n.action <> 'n'
-	)
-	-- When an update removes the last finalizer and so deletes the object, the answer shows the object's last version.
-	-- The Status of a deletion has the version of the deletion (DEL-11).
-	SELECT array_agg(n.code),
-			array_agg(coalesce(n.retry_after, 0)),
-			array_agg(array_to_string(n.warnings, E'\n')),
-			array_agg(coalesce(n.status, CASE WHEN requests IS NOT NULL THEN
-				kube_reports_internal.render_object(n.definition_id, n.definition, n.transform, n.metadata, n.body,
-					CASE WHEN n.versioned THEN CASE WHEN n.action = 'd'
-						AND NOT starts_with(n.transform, 'deleted') THEN n.old_version
-						ELSE coalesce(n.version, n.old_version) END END) END)),
-			array_agg(coalesce(n.version, n.old_version, 0)),
-			min(n.version)
-		INTO codes, retry_afters, warnings, replies, versions, first_version
-		-- Sorted once, not by each aggregate.
-		FROM (SELECT * FROM numbered ORDER BY position) n;
+							AND s.uid = i.namespace_uid AND s.state = 'active' OFFSET 0))
+				ORDER BY i.position) i
+		), every AS MATERIALIZED (
+			SELECT count(*) = cardinality(outcomes) AS fits FROM item
+		), inserted AS (
+			INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, uid, version,
+				metadata, body, evaluated_at)
+				SELECT commit_decided.cluster_id, type_id, i.namespace, i.name, i.uid, i.version,
+					i.metadata, i.body, i.evaluated_at
+				FROM item i WHERE (SELECT e.fits FROM every e)
+		), logged AS (
+			INSERT INTO kube_reports_internal.change (lane, version, operation, namespace, name, at, actor)
+				SELECT commit_decided.lane, i.version, 'A', i.namespace, i.name, written_at,
+					coalesce(i.actor, session_user)
+				FROM item i WHERE (SELECT e.fits FROM every e)
+		)
+		SELECT array_agg(i.code), array_agg(coalesce(i.retry_after, 0)),
+				array_agg(array_to_string(i.warnings, E'\n')),
+				array_agg(coalesce(i.status, CASE WHEN requests IS NOT NULL THEN
+					kube_reports_internal.render_object(i.definition_id, i.definition, i.transform, i.metadata, i.body,
+						CASE WHEN i.versioned THEN i.version END) END)),
+				array_agg(i.version), min(i.version)
+			INTO codes, retry_afters, warnings, replies, versions, first_version
+			FROM item i WHERE (SELECT e.fits FROM every e);
+	END IF;
+
+	IF codes IS NULL THEN
+		-- The ctid of a row stays valid: no other transaction writes to the lane while this one holds its lock.
+		WITH item AS MATERIALIZED (
+			SELECT i.position, i.request, i.document, i.definition_id, v.definition,
+				i.action, i.code, i.namespace, i.name, i.uid, i.metadata, i.body, i.versioned, i.status, i.transform,
+				i.retry_after, i.warnings, i.actor, i.evaluated_at, i.namespace_uid,
+				o.place, CASE WHEN i.action = 'n' THEN i.base ELSE o.version END AS old_version,
+					o.metadata AS old_metadata, o.body AS old_body,
+				i.action <> 'n' AND o.version IS DISTINCT FROM i.base AS lost,
+				greatest(kube_reports.document_size(o.metadata) + kube_reports.document_size(o.body),
+					octet_length(i.document)) > costly AS costs
+			FROM ROWS FROM (unnest(requests), unnest(bodies), unnest(definitions), unnest(bases),
+				unnest(times), unnest(namespace_uids), unnest(outcomes))
+					WITH ORDINALITY i(request, document, definition_id, base, evaluated_at, namespace_uid,
+						action, code, namespace, name, uid, metadata, body, versioned, status, transform,
+						retry_after, warnings, actor, position)
+				JOIN kube_reports_internal.resource_version v ON v.id = i.definition_id
+				LEFT JOIN LATERAL (SELECT o.ctid AS place, o.version, o.metadata, o.body FROM kube_reports.object o
+					WHERE o.cluster_id = commit_decided.cluster_id AND o.resource_type = type_id
+						AND o.namespace = i.namespace AND o.name = i.name AND i.action <> 'n'
+					LIMIT 1) o ON true
+		), decided AS MATERIALIZED (
+			SELECT i.position, i.definition_id, i.definition, i.namespace, i.name, i.actor,
+				i.place, i.old_version, i.old_metadata, i.old_body,
+				CASE WHEN m.code IS NOT NULL THEN 'n' ELSE coalesce(d.action, i.action) END AS action,
+				coalesce(m.code, d.code, i.code) AS code, coalesce(d.uid, i.uid) AS uid,
+				CASE WHEN d.action IS NULL THEN i.metadata ELSE d.metadata END AS metadata,
+				CASE WHEN d.action IS NULL THEN i.body ELSE d.body END AS body,
+				coalesce(d.versioned, i.versioned) AS versioned,
+				CASE WHEN m.code IS NOT NULL THEN ''::bytea WHEN d.action IS NULL THEN i.status ELSE d.status END
+					AS status,
+				coalesce(d.transform, i.transform) AS transform,
+				coalesce(d.retry_after, i.retry_after) AS retry_after,
+				CASE WHEN d.action IS NULL THEN i.warnings ELSE d.warnings END AS warnings,
+				CASE WHEN d.action IS NULL THEN i.evaluated_at WHEN d.action IN ('i', 'u') THEN
+					kube_reports_internal.evaluated_at(mapping_id, mapping, d.metadata, d.body) END AS
+						evaluated_at
+			FROM item i
+				LEFT JOIN LATERAL (SELECT * FROM kube_reports_internal.write_decide(i.definition_id,
+					i.definition, i.request, i.document,
+						i.old_metadata, i.old_body, i.old_version, fill_summary)
+					WHERE i.lost AND i.request IS NOT NULL AND (alone IS NULL OR i.costs IS NOT TRUE) OFFSET 0) d
+						ON true
+				-- An expensive request whose object has changed is not decided here.  The sweep of a dead namespace
+				-- takes the lane's lock after the namespace was marked: see store/namespaces.sql.
+				LEFT JOIN LATERAL (SELECT CASE WHEN NOT i.lost OR d.action IS NOT NULL THEN 0
+						WHEN i.request IS NULL THEN -2 ELSE -1 END AS code
+					WHERE i.lost AND d.action IS NULL
+						OR coalesce(d.action, i.action) = 'i' AND i.namespace_uid IS NOT NULL
+						AND NOT EXISTS (SELECT FROM kube_reports_internal.namespace s
+							WHERE s.cluster_id = commit_decided.cluster_id AND s.name = i.namespace
+								AND s.uid = i.namespace_uid AND s.state = 'active') OFFSET 0) m ON true
+		), numbered AS MATERIALIZED (
+			SELECT s.*, CASE WHEN s.action <> 'n' THEN nextval('kube_reports_internal.version_seq') END AS version
+			FROM (SELECT * FROM decided ORDER BY position) s
+		), inserted AS (
+			INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, uid, version,
+				metadata, body, evaluated_at)
+				SELECT commit_decided.cluster_id, type_id, n.namespace, n.name, n.uid, n.version,
+					n.metadata, n.body, n.evaluated_at
+				FROM numbered n WHERE n.action = 'i'
+		), updated AS (
+			UPDATE kube_reports.object o SET version = n.version, metadata = n.metadata, body = n.body,
+				evaluated_at = n.evaluated_at
+				FROM numbered n WHERE n.action = 'u' AND o.ctid = n.place
+		), deleted AS (
+			DELETE FROM kube_reports.object o USING numbered n
+				WHERE n.action = 'd' AND o.ctid = n.place
+		), logged AS (
+			INSERT INTO kube_reports_internal.change (lane, version, operation, namespace, name, at, actor, old_version,
+				old_metadata, old_body)
+				SELECT commit_decided.lane, n.version, CASE n.action WHEN 'i' THEN 'A' WHEN 'u' THEN 'M' ELSE 'D' END,
+					n.namespace, n.name, written_at, coalesce(n.actor, session_user), n.old_version,
+						n.old_metadata, n.old_body
+				FROM numbered n WHERE n.action <> 'n'
+		)
+		-- When an update removes the last finalizer and so deletes the object, the answer shows the object's last
+		-- version.  The Status of a deletion has the version of the deletion (DEL-11).
+		SELECT array_agg(n.code),
+				array_agg(coalesce(n.retry_after, 0)),
+				array_agg(array_to_string(n.warnings, E'\n')),
+				array_agg(coalesce(n.status, CASE WHEN requests IS NOT NULL THEN
+					kube_reports_internal.render_object(n.definition_id, n.definition, n.transform, n.metadata, n.body,
+						CASE WHEN n.versioned THEN CASE WHEN n.action = 'd'
+							AND NOT starts_with(n.transform, 'deleted') THEN n.old_version
+							ELSE coalesce(n.version, n.old_version) END END) END)),
+				array_agg(coalesce(n.version, n.old_version, 0)),
+				min(n.version)
+			INTO codes, retry_afters, warnings, replies, versions, first_version
+			-- Sorted once, not by each aggregate.
+			FROM (SELECT * FROM numbered ORDER BY position) n;
+	END IF;
 
 	PERFORM set_config('kube_reports_internal.api_write', '', true);
 	-- Without the store's lock, definitions may be gone since the decision.  Nothing was stored.
@@ -245,11 +292,12 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.commit_decided(integer, integer, integer, bigint, bigint, kube_reports.report,
 	boolean, boolean, boolean, boolean, kube_reports_internal.admitted[], bigint[], bigint[], timestamptz[], text[],
-	jsonb[], bytea[], kube_reports_internal.prepared_results[])
+	jsonb[], bytea[], kube_reports_internal.prepared_results[], boolean)
 	IS 'stores and logs the outcomes, under the lane''s lock. bases: the version on which each was decided (null: '
-		'there was no object). storing: at least one outcome stores something. Without requests and bodies no request '
-		'is decided again: code -2 if the object has another version by now. prepared: see result_difference(). codes '
-		'null: nothing was stored, because the registry is no longer of that generation';
+		'there was no object). storing: at least one outcome stores something; creating: all are creates. Without '
+		'requests and bodies no request is decided again: code -2 if the object has another version by now. prepared: '
+		'see result_difference(). codes null: nothing was stored, because the registry is no longer of that '
+		'generation';
 
 CREATE FUNCTION kube_reports_internal.write_batch(cluster uuid, requests jsonb[], bodies bytea[],
 	attempts integer DEFAULT 8,
@@ -279,6 +327,7 @@ DECLARE
 	inserting	boolean[];
 	namespace_uids text[];
 	storing		boolean;
+	creating	boolean;
 	done		record;
 	taken		integer[];
 	again		record;
@@ -300,48 +349,49 @@ BEGIN
 	-- A batch may mix versions of the type.  A create is admitted first, because its name may be in its document.
 	-- OFFSET 0 keeps conditions inside their subqueries, so that functions are called only for rows that need them.
 	SELECT array_agg(w.outcome), array_agg(w.definition_id), array_agg(w.base), array_agg(w.evaluated_at),
-			array_agg(w.inserting), array_agg(w.namespace_uid), bool_or(w.stores)
-		INTO outcomes, definitions, bases, times, inserting, namespace_uids, storing
+			array_agg(w.inserting), array_agg(w.namespace_uid), bool_or(w.stores), bool_and((w.outcome).action = 'i')
+		INTO outcomes, definitions, bases, times, inserting, namespace_uids, storing, creating
 		-- Sorted once, not by each aggregate.
 		FROM (SELECT CASE WHEN c.costs THEN ROW('n', -1, k.namespace, k.name, NULL, NULL, NULL, false, ''::bytea, '',
-				0, NULL, NULL)::kube_reports_internal.admitted
-				WHEN d.action IS NULL THEN ROW(a.*)::kube_reports_internal.admitted
-					ELSE ROW(d.*)::kube_reports_internal.admitted END AS outcome,
-			v.id AS definition_id, o.version AS base,
-			CASE WHEN coalesce(d.action, a.action) IN ('i', 'u')
-				THEN kube_reports_internal.prepare_results(target.mapping_id, target.mapping, target.cluster_id,
-					o.metadata, o.body, coalesce(d.metadata, a.metadata), coalesce(d.body, a.body)) END AS evaluated_at,
-			coalesce(a.action = 'i', false) AS inserting, i.request->>'namespaceUid' AS namespace_uid,
-			NOT c.costs AND coalesce(d.action, a.action) <> 'n' AS stores
-		FROM ROWS FROM (unnest(requests), unnest(bodies)) WITH ORDINALITY i(request, document, position)
-			JOIN kube_reports_internal.resource_version v ON v.resource_type = target.type_id
-				AND v.version = i.request->>'version'
-			LEFT JOIN LATERAL (SELECT * FROM kube_reports_internal.write_admit(v.id, v.definition, i.request,
-				i.document, target.fill_summary)
-				WHERE i.request->>'verb' = 'create' OFFSET 0) a ON true
-			CROSS JOIN LATERAL (SELECT CASE WHEN a.action IS NOT NULL THEN a.namespace
-					WHEN target.namespaced THEN coalesce(i.request->>'namespace', '') ELSE '' END AS namespace,
-				CASE WHEN a.action IS NOT NULL THEN a.name ELSE i.request->>'name' END AS name OFFSET 0) k
-			LEFT JOIN LATERAL (SELECT o.version, o.metadata, o.body FROM kube_reports.object o
-				WHERE o.cluster_id = target.cluster_id AND o.resource_type = target.type_id
-					AND o.namespace = k.namespace AND o.name = k.name AND a.action IS DISTINCT FROM 'n'
-				LIMIT 1) o ON true
-			CROSS JOIN LATERAL (SELECT NOT coalesce(alone, true)
-				AND kube_reports.document_size(o.metadata) + kube_reports.document_size(o.body) > costly
-					IS TRUE AS costs OFFSET 0) c
-			LEFT JOIN LATERAL (SELECT * FROM kube_reports_internal.write_decide(v.id, v.definition, i.request,
-				i.document, o.metadata, o.body, o.version,
-					target.fill_summary)
-				WHERE NOT c.costs AND (a.action IS NULL OR a.action = 'p'
-					OR (a.action = 'i' AND o.version IS NOT NULL)) OFFSET 0) d ON true
-		ORDER BY i.position) w;
+					0, NULL, NULL)::kube_reports_internal.admitted
+					WHEN d.action IS NULL THEN ROW(a.*)::kube_reports_internal.admitted
+						ELSE ROW(d.*)::kube_reports_internal.admitted END AS outcome,
+				v.id AS definition_id, o.version AS base,
+				CASE WHEN coalesce(d.action, a.action) IN ('i', 'u')
+					THEN kube_reports_internal.prepare_results(target.mapping_id, target.mapping, target.cluster_id,
+						o.metadata, o.body, coalesce(d.metadata, a.metadata), coalesce(d.body, a.body)) END
+					AS evaluated_at,
+				coalesce(a.action = 'i', false) AS inserting, i.request->>'namespaceUid' AS namespace_uid,
+				NOT c.costs AND coalesce(d.action, a.action) <> 'n' AS stores
+			FROM ROWS FROM (unnest(requests), unnest(bodies)) WITH ORDINALITY i(request, document, position)
+				JOIN kube_reports_internal.resource_version v ON v.resource_type = target.type_id
+					AND v.version = i.request->>'version'
+				LEFT JOIN LATERAL (SELECT * FROM kube_reports_internal.write_admit(v.id, v.definition, i.request,
+					i.document, target.fill_summary)
+					WHERE i.request->>'verb' = 'create' OFFSET 0) a ON true
+				CROSS JOIN LATERAL (SELECT CASE WHEN a.action IS NOT NULL THEN a.namespace
+						WHEN target.namespaced THEN coalesce(i.request->>'namespace', '') ELSE '' END AS namespace,
+					CASE WHEN a.action IS NOT NULL THEN a.name ELSE i.request->>'name' END AS name OFFSET 0) k
+				LEFT JOIN LATERAL (SELECT o.version, o.metadata, o.body FROM kube_reports.object o
+					WHERE o.cluster_id = target.cluster_id AND o.resource_type = target.type_id
+						AND o.namespace = k.namespace AND o.name = k.name AND a.action IS DISTINCT FROM 'n'
+					LIMIT 1) o ON true
+				CROSS JOIN LATERAL (SELECT NOT coalesce(alone, true)
+					AND kube_reports.document_size(o.metadata) + kube_reports.document_size(o.body) > costly
+						IS TRUE AS costs OFFSET 0) c
+				LEFT JOIN LATERAL (SELECT * FROM kube_reports_internal.write_decide(v.id, v.definition, i.request,
+					i.document, o.metadata, o.body, o.version,
+						target.fill_summary)
+					WHERE NOT c.costs AND (a.action IS NULL OR a.action = 'p'
+						OR (a.action = 'i' AND o.version IS NOT NULL)) OFFSET 0) d ON true
+			ORDER BY i.position) w;
 	IF cardinality(outcomes) IS DISTINCT FROM cardinality(requests) THEN
 		RAISE EXCEPTION 'a batch must be of one type' USING ERRCODE = 'invalid_parameter_value';
 	END IF;
 
 	SELECT * INTO done FROM kube_reports_internal.commit_decided(target.cluster_id, target.type_id, target.lane,
 		target.generation, target.mapping_id, target.mapping, target.fill_summary, target.aggregated, storing, alone,
-		outcomes, definitions, bases, times, namespace_uids, requests, bodies);
+		outcomes, definitions, bases, times, namespace_uids, requests, bodies, creating => creating);
 	-- The registry has changed since the batch was resolved.  The store's lock keeps it unchanged now: decide again.
 	IF done.codes IS NULL THEN
 		PERFORM kube_reports_internal.lock_store_shared();
@@ -513,7 +563,8 @@ BEGIN
 	SELECT * INTO done FROM kube_reports_internal.commit_decided(target.cluster_id, target.type_id, target.lane,
 		target.generation, target.mapping_id, target.mapping, target.fill_summary, target.aggregated, true, alone,
 		outcomes, definitions, versions, evaluated, namespace_uids,
-		prepared => kube_reports_internal.sql_prepared_results(target.cluster_id, commit_batch.prepared));
+		prepared => kube_reports_internal.sql_prepared_results(target.cluster_id, commit_batch.prepared),
+		creating => 'i' = ALL (actions));
 	codes := done.codes;
 	versions := done.versions;
 	IF -2 = ANY (codes) THEN

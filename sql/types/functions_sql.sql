@@ -182,14 +182,13 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.sql_refuse_id(text, bigint)
 	IS 'raises 22023: a proxy gave a result the id of a text without the text';
 
--- An absent member is null.  Each id is compared with the field_hash() of the fields in one of the rows, also in rows of
--- results that disappeared, to which history refers.  Reports of one batch have many texts in common, and one hash is
--- computed for each text.  Nothing here reads a table, so a writer calls this function before it locks its lane.
+-- An absent member is null.  Each id is compared with the field_hash() of the fields in one of the rows, also in rows
+-- of results that disappeared, to which history refers.  Reports of one batch have many texts in common, and one hash
+-- is computed for each text.  Nothing here reads a table, so a writer calls this function before it locks its lane.
 CREATE FUNCTION kube_reports_internal.sql_prepared_results(cluster_id integer, said text[])
 	RETURNS kube_reports_internal.prepared_results[]
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan
 AS $$
 DECLARE
 	results		kube_reports_internal.prepared_results[];
@@ -294,8 +293,8 @@ COMMENT ON FUNCTION kube_reports_internal.field_hash(text[])
 -- PostgreSQL puts this expression into the callers' statements; it would plan field_hash() again for each statement.
 CREATE FUNCTION kube_reports_internal.actor_id(name text) RETURNS bigint
 LANGUAGE sql STABLE PARALLEL SAFE
-RETURN ('x' || encode(substring(sha256(kube_reports_internal.sql_field('actor') || kube_reports_internal.sql_field(name))
-	FROM 1 FOR 8), 'hex'))::bit(64)::bigint;
+RETURN ('x' || encode(substring(sha256(kube_reports_internal.sql_field('actor')
+	|| kube_reports_internal.sql_field(name)) FROM 1 FOR 8), 'hex'))::bit(64)::bigint;
 COMMENT ON FUNCTION kube_reports_internal.actor_id(text) IS 'the id of an actor: field_hash() of its name';
 
 CREATE FUNCTION kube_reports_internal.common(elements bigint[]) RETURNS bigint
