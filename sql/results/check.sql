@@ -185,14 +185,11 @@ COMMENT ON FUNCTION kube_reports_internal.wrong_tables()
 		'sequences that a crash of the server would empty, tables with forced row-level security, tables with '
 		'disabled triggers or invalid indexes, and tables without an index, a trigger or a primary key that they had';
 
-CREATE FUNCTION kube_reports.verify()
+CREATE FUNCTION kube_reports_internal.wrong_results()
 	RETURNS TABLE (what text, cluster_id integer, namespace text, name text, expected jsonb, found jsonb)
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
-SET jit = off
 AS $$
-DECLARE
-	begins		timestamptz := kube_reports_internal.history_begins();
 BEGIN
 	-- Reports with pending results are not wrong.
 	RETURN QUERY
@@ -240,7 +237,19 @@ BEGIN
 	UNION ALL
 	SELECT 'detail', w.cluster_id, w.namespace, w.name, w.expected_detail, w.found_detail FROM wanted w
 		WHERE w.expected_detail IS NOT NULL;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.wrong_results()
+	IS 'results that differ from the documents, and their details: rows of verify()';
 
+CREATE FUNCTION kube_reports_internal.wrong_times()
+	RETURNS TABLE (what text, cluster_id integer, namespace text, name text, expected jsonb, found jsonb)
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	begins		timestamptz := kube_reports_internal.history_begins();
+BEGIN
 	RETURN QUERY
 	SELECT 'evaluated_at', o.cluster_id, o.namespace, o.name, to_jsonb(e.evaluated_at), to_jsonb(o.evaluated_at)
 		FROM kube_reports.object o JOIN kube_reports.resource_type t ON t.id = o.resource_type
@@ -292,7 +301,17 @@ BEGIN
 			jsonb_build_object('origin', s.origin, 'key', s.key, 'first_seen', s.first_seen, 'since', s.since)
 		FROM kube_reports_internal.result_since s LEFT JOIN kube_reports_internal.origin g ON g.id = s.origin
 		WHERE NOT EXISTS (SELECT FROM kube_reports_internal.result r WHERE r.origin = s.origin AND r.key = s.key);
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.wrong_times()
+	IS 'times of results and times of evaluation that differ from the documents or from history: rows of verify()';
 
+CREATE FUNCTION kube_reports_internal.wrong_history()
+	RETURNS TABLE (what text, cluster_id integer, namespace text, name text, expected jsonb, found jsonb)
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
 	RETURN QUERY
 	SELECT 'report_change', g.cluster_id, g.namespace, g.name,
 		jsonb_build_object('cluster_id', g.cluster_id, 'namespace', g.namespace),
@@ -305,7 +324,17 @@ BEGIN
 			jsonb_build_object('origin', h.origin, 'version', h.version, 'copy', h.copy)
 		FROM kube_reports_internal.repeated_history() h LEFT JOIN kube_reports_internal.origin g ON g.id = h.origin
 		WHERE h.copy > 1;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.wrong_history()
+	IS 'rows of history of another place than their report, and repeated ones: rows of verify()';
 
+CREATE FUNCTION kube_reports_internal.wrong_texts()
+	RETURNS TABLE (what text, cluster_id integer, namespace text, name text, expected jsonb, found jsonb)
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
 	RETURN QUERY
 	SELECT m.missing, r.cluster_id, r.namespace, NULL::text,
 		jsonb_build_object('origin', r.origin, 'key', r.key), NULL::jsonb
@@ -331,7 +360,17 @@ BEGIN
 			SELECT 'actor', NULL, a.id, kube_reports_internal.field_hash('actor', a.name), to_jsonb(a)
 				FROM kube_reports_internal.actor a) i
 		WHERE i.hash <> i.id;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.wrong_texts()
+	IS 'criteria, subjects, details and actors that are missing or do not match their ids: rows of verify()';
 
+CREATE FUNCTION kube_reports_internal.wrong_totals()
+	RETURNS TABLE (what text, cluster_id integer, namespace text, name text, expected jsonb, found jsonb)
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
 	RETURN QUERY
 	SELECT f.what, w.cluster_id, w.namespace, NULL::text,
 			jsonb_build_object('criterion', w.criterion, 'kind', w.kind, 'status', w.status, 'native_status',
@@ -369,11 +408,26 @@ BEGIN
 				w.status, 'count', w.expected),
 			jsonb_build_object('count', w.found)
 		FROM kube_reports_internal.wrong_scores() w;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.wrong_totals()
+	IS 'counts that differ from the results, and rows that count nothing: rows of verify()';
 
+CREATE FUNCTION kube_reports.verify()
+	RETURNS TABLE (what text, cluster_id integer, namespace text, name text, expected jsonb, found jsonb)
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+SET jit = off
+AS $$
+BEGIN
+	RETURN QUERY SELECT w.* FROM kube_reports_internal.wrong_results() w;
+	RETURN QUERY SELECT w.* FROM kube_reports_internal.wrong_times() w;
+	RETURN QUERY SELECT w.* FROM kube_reports_internal.wrong_history() w;
+	RETURN QUERY SELECT w.* FROM kube_reports_internal.wrong_texts() w;
+	RETURN QUERY SELECT w.* FROM kube_reports_internal.wrong_totals() w;
 	RETURN QUERY SELECT w.name, NULL::integer, NULL::text, NULL::text, w.expected, w.found
 		FROM (SELECT t.* FROM kube_reports_internal.wrong_tables() t
 			UNION ALL SELECT d.* FROM kube_reports_internal.wrong_definitions() d) w;
-
 	RETURN QUERY SELECT 'summary', w.cluster_id, w.namespace, w.name, w.expected, w.found
 		FROM kube_reports_internal.wrong_summaries() w;
 END

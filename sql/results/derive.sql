@@ -40,6 +40,19 @@ COMMENT ON TYPE kube_reports_internal.derivation
 	IS 'the facts about a lane that record_results() reads; usual: the results of the lane are not being derived '
 		'again, and no past state is being imported';
 
+CREATE FUNCTION kube_reports_internal.derivation_of(lane integer) RETURNS SETOF kube_reports_internal.derivation
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	SELECT l.cluster_id, l.resource_type, CASE WHEN t.results = 'current' THEN t.mapping_id END, t.mapping,
+		b.restoring IS TRUE,
+		b.lane IS NULL AND NOT EXISTS (SELECT FROM kube_reports_internal.import_time i WHERE i.lane = l.id)
+	FROM kube_reports_internal.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type
+		LEFT JOIN kube_reports_internal.result_rebuild b ON b.lane = l.id
+	WHERE l.id = $1;
+END;
+COMMENT ON FUNCTION kube_reports_internal.derivation_of(integer)
+	IS 'the facts about a lane, one row; mapping_id null: results of the type are not current. No row: no such lane';
+
 -- The arguments are the keys of the reports, and the first and last versions of their changes.  A null version means
 -- that nothing changed: the results are derived again from the documents, and history stays as it is.  One statement
 -- sees one snapshot and can use the extracted results for every table.
@@ -70,10 +83,8 @@ DECLARE
 		WHERE b.lane = apply_results.lane);
 	target		record;
 BEGIN
-	SELECT l.cluster_id, l.resource_type, CASE WHEN t.results = 'current' THEN t.mapping_id END AS mapping_id,
-		t.mapping INTO target
-		FROM kube_reports_internal.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type
-			WHERE l.id = apply_results.lane;
+	SELECT d.cluster_id, d.resource_type, d.mapping_id, d.mapping INTO target
+		FROM kube_reports_internal.derivation_of(apply_results.lane) d;
 	PERFORM kube_reports.make_history(written_at);
 	IF restoring THEN
 		PERFORM kube_reports_internal.count_restored(apply_results.lane, namespaces, names, firsts);
@@ -382,9 +393,8 @@ AS $$
 DECLARE
 	target		record;
 BEGIN
-	SELECT l.cluster_id, l.resource_type, t.mapping_id, t.mapping INTO target
-		FROM kube_reports_internal.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type
-		WHERE l.id = count_restored.lane AND t.results = 'current';
+	SELECT d.cluster_id, d.resource_type, d.mapping_id, d.mapping INTO target
+		FROM kube_reports_internal.derivation_of(count_restored.lane) d;
 	INSERT INTO kube_reports_internal.rollup_delta (cluster_id, day, namespace, kind, criteria, statuses,
 		native_statuses, counts)
 		SELECT target.cluster_id, x.day, k.namespace, w.kind, array_agg(w.criterion), array_agg(w.status),
@@ -547,13 +557,8 @@ DECLARE
 	given		bigint[];
 	step_prepared kube_reports_internal.prepared_results[];
 BEGIN
-	SELECT l.cluster_id, l.resource_type, t.mapping_id, t.mapping, b.restoring IS TRUE AS restoring,
-			b.lane IS NULL AND NOT EXISTS (SELECT FROM kube_reports_internal.import_time i WHERE i.lane = l.id) AS usual
-		INTO target
-		FROM kube_reports_internal.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type
-			LEFT JOIN kube_reports_internal.result_rebuild b ON b.lane = l.id
-		WHERE l.id = record_results.lane AND t.results = 'current';
-	IF NOT FOUND THEN
+	SELECT * INTO target FROM kube_reports_internal.derivation_of(record_results.lane);
+	IF target.mapping_id IS NULL THEN
 		RETURN after_version;
 	END IF;
 	postpone := postpone AND NOT target.restoring;

@@ -38,10 +38,8 @@ BEGIN
 		PERFORM kube_reports.make_history(written.at);
 		RETURN 1;
 	END IF;
-	SELECT l.cluster_id, l.resource_type, CASE WHEN t.results = 'current' THEN t.mapping_id END AS mapping_id,
-		t.mapping INTO target
-		FROM kube_reports_internal.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type
-			WHERE l.id = announce_pending.lane;
+	SELECT d.cluster_id, d.resource_type, d.mapping_id, d.mapping INTO target
+		FROM kube_reports_internal.derivation_of(announce_pending.lane) d;
 	SELECT c.old_metadata AS metadata, c.old_body AS body INTO old FROM kube_reports_internal.change c
 		WHERE c.lane = announce_pending.lane AND c.version = first;
 	SELECT d.metadata, d.body INTO new
@@ -207,8 +205,36 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.finish_pending(integer, text, text)
 	IS 'updates all of a report''s results from its document at once. The caller holds the lane''s lock';
 
--- A writer without the engine does not know the time of evaluation.  The caller holds the lane's lock, because writers
--- find objects by their places.
+-- The caller holds the lane's lock, because writers find objects by their places.
+CREATE FUNCTION kube_reports_internal.date_reports(target kube_reports_internal.derivation, namespaces text[],
+	names text[]) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+-- The plan is kept for weeks and may have been made while the tables were empty: use indexes.
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET jit = off
+AS $$
+BEGIN
+	PERFORM kube_reports_internal.begin_own_write();
+	UPDATE kube_reports.object o SET evaluated_at = e.evaluated_at
+		FROM unnest(namespaces, names) k(namespace, name)
+			JOIN LATERAL (SELECT o.ctid AS place, o.evaluated_at AS stored, CASE WHEN target.mapping_id IS NOT NULL THEN
+					kube_reports_internal.evaluated_at(target.mapping_id, target.mapping, o.metadata, o.body) END AS
+						evaluated_at
+				FROM kube_reports.object o
+				WHERE o.cluster_id = target.cluster_id AND o.resource_type = target.resource_type
+					AND o.namespace = k.namespace AND o.name = k.name OFFSET 0) e ON true
+		WHERE o.ctid = e.place AND e.stored IS DISTINCT FROM e.evaluated_at;
+	PERFORM set_config('kube_reports_internal.api_write', '', true);
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.date_reports(kube_reports_internal.derivation, text[], text[])
+	IS 'sets the time of evaluation of reports from their documents; null if results of the type are not current';
+
+-- A writer without the engine does not know the time of evaluation.
 CREATE FUNCTION kube_reports_internal.date_applied(lane integer) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -227,19 +253,12 @@ BEGIN
 	-- removed from the queue without its time.
 	PERFORM FROM kube_reports_internal.result_pending p WHERE p.lane = date_applied.lane
 		ORDER BY p.namespace, p.name FOR UPDATE;
-	PERFORM kube_reports_internal.begin_own_write();
-	UPDATE kube_reports.object o SET evaluated_at = e.evaluated_at
-		FROM kube_reports_internal.result_pending p
-			JOIN kube_reports_internal.lane l ON l.id = p.lane
-			JOIN kube_reports.resource_type t ON t.id = l.resource_type AND t.results = 'current'
-			JOIN LATERAL (SELECT o.ctid AS place, o.evaluated_at AS stored,
-					kube_reports_internal.evaluated_at(t.mapping_id, t.mapping, o.metadata, o.body) AS evaluated_at
-				FROM kube_reports.object o
-				WHERE (o.cluster_id, o.resource_type, o.namespace, o.name)
-					= (l.cluster_id, l.resource_type, p.namespace, p.name) OFFSET 0) e ON true
-		WHERE p.lane = date_applied.lane AND p.last IS NULL AND kube_reports_internal.is_applied(p)
-			AND o.ctid = e.place AND e.stored IS DISTINCT FROM e.evaluated_at;
-	PERFORM set_config('kube_reports_internal.api_write', '', true);
+	PERFORM kube_reports_internal.date_reports(d, a.namespaces, a.names)
+		FROM (SELECT array_agg(p.namespace) AS namespaces, array_agg(p.name) AS names
+				FROM kube_reports_internal.result_pending p
+				WHERE p.lane = date_applied.lane AND p.last IS NULL AND kube_reports_internal.is_applied(p)) a,
+			kube_reports_internal.derivation_of(date_applied.lane) d
+		WHERE a.names IS NOT NULL AND d.mapping_id IS NOT NULL;
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.date_applied(integer)

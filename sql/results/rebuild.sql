@@ -4,10 +4,25 @@
 -- A lane with a row in result_rebuild waits for a rebuild.  Each step is small, so that upkeep of proxies takes the
 -- steps in turn.
 
+CREATE FUNCTION kube_reports_internal.newest_events(origins bigint[])
+	RETURNS TABLE (partition oid, place tid, origin bigint, key bigint, criterion bigint, subject bigint,
+		namespace text, at timestamptz, old_status "char", new_status "char", first_seen timestamptz)
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	SELECT DISTINCT ON (c.origin, e.key) c.tableoid, c.ctid, c.origin, e.key, e.criterion, e.subject, c.namespace,
+		c.at, e.old_status, e.new_status, coalesce(e.first_seen, c.at)
+	FROM kube_reports_internal.report_change c
+		CROSS JOIN LATERAL kube_reports_internal.unpacked_changes(c.ids, c.criterion, c.subject, c.old_statuses,
+			c.new_statuses, c.gone_with, c.first_seen, c.old_since) e
+	WHERE c.origin = ANY ($1)
+	ORDER BY c.origin, e.key, c.version DESC, c.at DESC;
+END;
+COMMENT ON FUNCTION kube_reports_internal.newest_events(bigint[])
+	IS 'the newest event of each result of some reports, with the place of its row in history';
+
 -- apply_results(), like every write, trusts that stored rows match their ids.  When results are derived again,
 -- everything is checked: the shared rows, the report to which a row belongs, its times, the report to which an event
--- belongs.  A row's times are stored in three places: the row itself, result_since (or the origin), the newest event.
--- If two places agree, they are right.  If no two agree, the row is wrong.
+-- belongs.
 CREATE FUNCTION kube_reports_internal.mend_rows(lane integer, namespaces text[], names text[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -23,10 +38,8 @@ DECLARE
 	target		record;
 	origins		bigint[];
 BEGIN
-	SELECT l.cluster_id, l.resource_type, CASE WHEN t.results = 'current' THEN t.mapping_id END AS mapping_id,
-		t.mapping INTO target
-		FROM kube_reports_internal.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type
-			WHERE l.id = mend_rows.lane;
+	SELECT d.cluster_id, d.resource_type, d.mapping_id, d.mapping INTO target
+		FROM kube_reports_internal.derivation_of(mend_rows.lane) d;
 	origins := kube_reports_internal.origins_of(target.cluster_id, target.resource_type, namespaces, names);
 
 	-- No writer waits for these rows, because writers do not insert existing rows.  Two rebuilds lock the rows in one
@@ -84,13 +97,7 @@ BEGIN
 				ORDER BY d.detail) w
 			WHERE t.ctid = w.place AND t.id = w.detail
 	), newest AS MATERIALIZED (
-		SELECT DISTINCT ON (c.origin, e.key) c.tableoid AS partition, c.ctid AS place, c.origin, e.key, c.at,
-			e.old_status, e.new_status
-		FROM kube_reports_internal.report_change c
-			CROSS JOIN LATERAL kube_reports_internal.unpacked_changes(c.ids, c.criterion, c.subject, c.old_statuses,
-				c.new_statuses, c.gone_with, c.first_seen, c.old_since) e
-		WHERE c.origin = ANY (origins)
-		ORDER BY c.origin, e.key, c.version DESC, c.at DESC
+		SELECT n.* FROM kube_reports_internal.newest_events(origins) n
 	), wrong AS MATERIALIZED (
 		-- The status of the document and of the row agree, and so do the times of the row and of the event.  So the
 		-- status of the event is wrong.
@@ -111,12 +118,31 @@ BEGIN
 			ORDER BY e.place))
 		FROM wrong w
 		WHERE c.tableoid = w.partition AND c.ctid = w.place;
+	PERFORM kube_reports_internal.mend_times(target.cluster_id, origins);
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.mend_rows(integer, text[], text[])
+	IS 'corrects the rows of some reports of a lane on which apply_results() relies: criteria, subjects and details '
+		'that do not match their ids, statuses of events, and what mend_times() corrects. The caller holds the lane''s '
+		'lock';
 
+-- A row's times are stored in three places: the row itself, result_since (or the origin), the newest event.  If two
+-- places agree, they are right.  If no two agree, the row is wrong.
+CREATE FUNCTION kube_reports_internal.mend_times(cluster_id integer, origins bigint[]) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+-- The plan is kept and may have been made for an empty store: probe stored rows by index, hash the statement's own
+-- rows.
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_mergejoin = off
+SET enable_hashjoin = on
+SET jit = off
+AS $$
+BEGIN
 	WITH newest AS MATERIALIZED (
-		SELECT DISTINCT ON (c.origin, c.key) c.origin, c.key, c.new_status,
-			coalesce(c.first_seen, c.at) AS first_seen, c.at AS since
-		FROM kube_reports_internal.result_change c WHERE c.origin = ANY (origins)
-		ORDER BY c.origin, c.key, c.version DESC, c.at DESC
+		SELECT n.origin, n.key, n.new_status, n.first_seen, n.at AS since
+		FROM kube_reports_internal.newest_events(origins) n
 	), stored AS MATERIALIZED (
 		SELECT r.ctid AS place, r.origin, r.key, g.namespace, r.first_seen, r.since,
 			coalesce(s.first_seen, g.first_seen) AS noted_first_seen, coalesce(s.since, g.first_seen) AS noted_since,
@@ -137,22 +163,22 @@ BEGIN
 				SET first_seen = excluded.first_seen, since = excluded.since
 	)
 	UPDATE kube_reports_internal.result r
-		SET cluster_id = target.cluster_id, namespace = s.namespace,
+		SET cluster_id = mend_times.cluster_id, namespace = s.namespace,
 			first_seen = CASE WHEN s.witnessed THEN r.first_seen ELSE s.noted_first_seen END,
 			since = CASE WHEN s.witnessed THEN r.since ELSE s.noted_since END
 		FROM stored s
-		WHERE r.ctid = s.place AND ((r.cluster_id, r.namespace) <> (target.cluster_id, s.namespace)
+		WHERE r.ctid = s.place AND ((r.cluster_id, r.namespace) <> (mend_times.cluster_id, s.namespace)
 			OR s.witnessed IS NOT TRUE AND (r.first_seen, r.since) <> (s.noted_first_seen, s.noted_since));
 
-	UPDATE kube_reports_internal.report_change c SET cluster_id = target.cluster_id, namespace = g.namespace
+	UPDATE kube_reports_internal.report_change c SET cluster_id = mend_times.cluster_id, namespace = g.namespace
 		FROM kube_reports_internal.origin g
 		WHERE g.id = ANY (origins) AND c.origin = g.id
-			AND (c.cluster_id, c.namespace) <> (target.cluster_id, g.namespace);
+			AND (c.cluster_id, c.namespace) <> (mend_times.cluster_id, g.namespace);
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.mend_rows(integer, text[], text[])
-	IS 'corrects the rows of some reports of a lane on which apply_results() relies: rows stored twice, rows and '
-		'events that belong to another report, and times of results. The caller holds the lane''s lock';
+COMMENT ON FUNCTION kube_reports_internal.mend_times(integer, bigint[])
+	IS 'corrects the times of results of some reports, and rows and events that belong to another cluster or '
+		'namespace than their report. The caller holds the lane''s lock';
 
 -- If the newest event of a result does not match the result, history lacks an event.  The added event has a version of
 -- its own, so that followers of history get it.  Its time is the time of the result if that is known to be later,
@@ -175,7 +201,7 @@ DECLARE
 	origins		bigint[];
 	month		timestamp;
 BEGIN
-	SELECT l.cluster_id, l.resource_type INTO target FROM kube_reports_internal.lane l WHERE l.id = mend_history.lane;
+	SELECT d.cluster_id, d.resource_type INTO target FROM kube_reports_internal.derivation_of(mend_history.lane) d;
 	origins := kube_reports_internal.origins_of(target.cluster_id, target.resource_type, namespaces, names);
 	DELETE FROM kube_reports_internal.result_since s
 		WHERE s.origin = ANY (origins) AND NOT EXISTS (SELECT FROM kube_reports_internal.result r
@@ -187,10 +213,7 @@ BEGIN
 	END LOOP;
 
 	WITH newest AS MATERIALIZED (
-		SELECT DISTINCT ON (c.origin, c.key) c.origin, c.key, c.criterion, c.subject, c.namespace, c.at, c.new_status,
-			coalesce(c.first_seen, c.at) AS first_seen
-		FROM kube_reports_internal.result_change c WHERE c.origin = ANY (origins)
-		ORDER BY c.origin, c.key, c.version DESC, c.at DESC
+		SELECT n.* FROM kube_reports_internal.newest_events(origins) n
 	), stored AS MATERIALIZED (
 		SELECT r.ctid AS place, r.* FROM kube_reports_internal.result r WHERE r.origin = ANY (origins)
 	), lacking AS MATERIALIZED (
@@ -374,7 +397,7 @@ SET enable_mergejoin = off
 SET jit = off
 AS $$
 DECLARE
-	target		record;
+	target		kube_reports_internal.derivation;
 	done		record;
 	step		record;
 BEGIN
@@ -382,9 +405,7 @@ BEGIN
 	PERFORM kube_reports_internal.require_read_committed();
 	PERFORM kube_reports_internal.lock_store_shared();
 	PERFORM kube_reports_internal.lock_lane(rebuild_step.lane);
-	SELECT l.cluster_id, l.resource_type, t.results = 'current' AS current, t.mapping_id, t.mapping INTO target
-		FROM kube_reports_internal.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type
-			WHERE l.id = rebuild_step.lane;
+	SELECT * INTO target FROM kube_reports_internal.derivation_of(rebuild_step.lane);
 	SELECT b.namespace, b.name, b.restoring INTO done FROM kube_reports_internal.result_rebuild b
 		WHERE b.lane = rebuild_step.lane;
 	IF NOT FOUND OR target.cluster_id IS NULL THEN
@@ -423,17 +444,7 @@ BEGIN
 	IF NOT done.restoring THEN
 		PERFORM kube_reports_internal.mend_history(rebuild_step.lane, step.namespaces, step.names);
 	END IF;
-	PERFORM kube_reports_internal.begin_own_write();
-	UPDATE kube_reports.object o SET evaluated_at = e.evaluated_at
-		FROM unnest(step.namespaces, step.names) k(namespace, name)
-			JOIN LATERAL (SELECT o.ctid AS place, o.evaluated_at AS stored, CASE WHEN target.current THEN
-					kube_reports_internal.evaluated_at(target.mapping_id, target.mapping, o.metadata, o.body) END AS
-						evaluated_at
-				FROM kube_reports.object o
-				WHERE o.cluster_id = target.cluster_id AND o.resource_type = target.resource_type
-					AND o.namespace = k.namespace AND o.name = k.name OFFSET 0) e ON true
-		WHERE o.ctid = e.place AND e.stored IS DISTINCT FROM e.evaluated_at;
-	PERFORM set_config('kube_reports_internal.api_write', '', true);
+	PERFORM kube_reports_internal.date_reports(target, step.namespaces, step.names);
 	UPDATE kube_reports_internal.result_rebuild b SET namespace = step.last_namespace, name = step.last_name
 		WHERE b.lane = rebuild_step.lane;
 	RETURN true;
@@ -442,20 +453,18 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.rebuild_step(integer, integer)
 	IS 'derives the results of the next reports of a lane again, as one write of the lane; false if the lane is done';
 
--- Counts, with the deltas that are not folded yet, are compared with the results in one snapshot, also while others
--- write.  Differences of the current counts are appended as deltas without a day.  Differences of the counts by day are
--- corrected in the rows of their last day.  The session holds the folding lock, so that of two concurrent rebuilds the
--- second one finds no differences.
-CREATE FUNCTION kube_reports_internal.rebuild_counts() RETURNS void
+-- The functions below compare counts, with the deltas that are not folded yet, with the results in one snapshot, also
+-- while others write.  rebuild_counts() calls them.
+
+-- Differences of the current counts are appended as deltas without a day.  Differences of the counts by day are
+-- corrected in the rows of their last day.
+CREATE FUNCTION kube_reports_internal.rebuild_rollups() RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
-SET jit = off
 AS $$
 DECLARE
 	today		date := (now() AT TIME ZONE 'UTC')::date;
 BEGIN
-	PERFORM kube_reports_internal.require_read_committed();
-	PERFORM pg_advisory_xact_lock(kube_reports_internal.lock_class(), kube_reports_internal.folding_lock());
 	WITH wrong AS MATERIALIZED (
 		SELECT w.* FROM kube_reports_internal.wrong_counts() w
 	), new_delta AS (
@@ -485,7 +494,16 @@ BEGIN
 	-- Without a row in rollup, it is unknown what these rows counted.
 	DELETE FROM kube_reports_internal.rollup_daily d
 		WHERE NOT EXISTS (SELECT FROM kube_reports_internal.rollup r WHERE r.id = d.rollup);
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.rebuild_rollups()
+	IS 'corrects current counts and the counts of today';
 
+CREATE FUNCTION kube_reports_internal.rebuild_policies() RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
 	DELETE FROM kube_reports_internal.rollup_policy p
 		WHERE NOT EXISTS (SELECT FROM kube_reports_internal.criterion k WHERE k.id = p.criterion
 		AND k.policy_id = p.policy);
@@ -503,7 +521,18 @@ BEGIN
 			SET pass = p.pass + excluded.pass, warn = p.warn + excluded.warn, fail = p.fail + excluded.fail,
 				error = p.error + excluded.error,
 				skip = p.skip + excluded.skip;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.rebuild_policies()
+	IS 'corrects the counts by policy and namespace';
 
+CREATE FUNCTION kube_reports_internal.rebuild_scores() RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	today		date := (now() AT TIME ZONE 'UTC')::date;
+BEGIN
 	WITH wrong AS MATERIALIZED (
 		SELECT w.cluster_id, w.namespace, w.source, w.category, w.severity,
 			coalesce(sum(w.expected - w.found) FILTER (WHERE w.status = 'p'), 0) AS pass,
@@ -530,6 +559,23 @@ BEGIN
 			SET pass = excluded.pass, warn = excluded.warn, fail = excluded.fail,
 				error = excluded.error, skip = excluded.skip,
 				excluded = excluded.excluded;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.rebuild_scores()
+	IS 'corrects the scores of today';
+
+-- The session holds the folding lock, so that of two concurrent rebuilds the second one finds no differences.
+CREATE FUNCTION kube_reports_internal.rebuild_counts() RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET jit = off
+AS $$
+BEGIN
+	PERFORM kube_reports_internal.require_read_committed();
+	PERFORM pg_advisory_xact_lock(kube_reports_internal.lock_class(), kube_reports_internal.folding_lock());
+	PERFORM kube_reports_internal.rebuild_rollups();
+	PERFORM kube_reports_internal.rebuild_policies();
+	PERFORM kube_reports_internal.rebuild_scores();
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.rebuild_counts()
