@@ -177,6 +177,44 @@ COMMENT ON FUNCTION kube_reports_internal.list_window(integer, integer, integer,
 		'without metadata says that there may be more objects, behind its key (null: behind the key of the row '
 		'before)';
 
+CREATE FUNCTION kube_reports_internal.continue_expired(token text) RETURNS bytea
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT convert_to(json_build_object('kind', 'Status', 'apiVersion', 'v1', 'metadata',
+		json_build_object('continue', token),
+		'status', 'Failure',
+		'message', 'The provided continue parameter is too old to display a consistent list result. You can start a '
+			'new list without '
+			|| 'the continue parameter, or use the continue token in this response to retrieve the remainder of the '
+				'results. '
+			|| 'Continuing with the provided token results in an inconsistent list - objects that were created, '
+				'modified, or deleted '
+			|| 'between the time the first chunk was returned and now may show up in the list.',
+		'reason', 'Expired', 'code', 410)::text || chr(10), 'UTF8');
+END;
+COMMENT ON FUNCTION kube_reports_internal.continue_expired(text)
+	IS 'the Status for a continue token that is too old, with a token to continue with';
+
+CREATE FUNCTION kube_reports_internal.refuse_version(asked bigint, newest bigint, namespaced boolean,
+	only_namespace text, after_namespace text, after_name text,
+		OUT code integer, OUT retry_after integer, OUT status bytea)
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	code := CASE WHEN asked > newest THEN 504 ELSE 410 END;
+	retry_after := (asked > newest)::integer;
+	status := CASE WHEN asked > newest THEN kube_reports_internal.version_too_large(asked, newest)
+		WHEN after_namespace IS NULL THEN kube_reports_internal.status_document(410, 'Expired',
+			'The resourceVersion for the provided list is too old.', NULL)
+		ELSE kube_reports_internal.continue_expired(kube_reports_internal.continue_token(-1, namespaced,
+			coalesce(only_namespace, ''), after_namespace, after_name)) END;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.refuse_version(bigint, bigint, boolean, text, text, text)
+	IS 'the answer to a list at a version that was not given yet, or that the log does not reach any more. '
+		'after_namespace, after_name: the key of the continue token; null: the request has none';
+
 -- In the variant sql, the proxy plans a list.  It passes the plan instead of the request, and renders the stored items.
 CREATE FUNCTION kube_reports_internal.api_list(cluster uuid, request jsonb, cursor text,
 	"group" text DEFAULT NULL, served_version text DEFAULT NULL, resource text DEFAULT NULL,
@@ -277,23 +315,14 @@ BEGIN
 	envelope := envelope || CASE WHEN initial_events THEN ' event' WHEN items_before > 0 THEN ' next' ELSE ' first' END;
 	-- Also checked for a list that has begun: a standby may get the version later, and a promoted standby may never get
 	-- it.
-	IF greatest(at_version, at_least) > newest THEN
-		code := 504;
-		retry_after := 1;
-		body := kube_reports_internal.version_too_large(greatest(at_version, at_least), newest);
-	ELSIF at_version < target.floor OR target.lost @> at_version THEN
-		IF place IS NOT NULL THEN
+	IF greatest(at_version, at_least) > newest OR at_version < target.floor OR target.lost @> at_version THEN
+		IF place IS NOT NULL AND greatest(at_version, at_least) <= newest THEN
 			-- The answer has begun, so it can only be aborted.
 			RAISE EXCEPTION 'version % of the list is gone', at_version USING ERRCODE = 'KR410';
 		END IF;
-		code := 410;
-		IF continued THEN
-			body := kube_reports_internal.continue_expired(kube_reports_internal.continue_token(-1, target.namespaced,
-				coalesce(only_namespace, ''), after_namespace, after_name));
-		ELSE
-			body := kube_reports_internal.status_document(410, 'Expired',
-				'The resourceVersion for the provided list is too old.', NULL);
-		END IF;
+		SELECT r.code, r.retry_after, r.status INTO code, retry_after, body
+			FROM kube_reports_internal.refuse_version(greatest(at_version, at_least), newest, target.namespaced,
+				only_namespace, CASE WHEN continued THEN after_namespace END, after_name) r;
 	ELSIF renders THEN
 		body := CASE WHEN place IS NULL AND NOT initial_events
 			THEN kube_reports_internal.render_list(target.definition_id, target.definition, transform, 'h', at_version,
@@ -428,24 +457,6 @@ COMMENT ON FUNCTION kube_reports_internal.api_list(uuid, jsonb, text, text, text
 		'the further arguments, and renders everything; the last row has the version of the list, continue_token '
 		'(empty: no page follows) and the number of remaining objects. at_version null: the newest state; with '
 		'newest_only a standby refuses to answer';
-
-CREATE FUNCTION kube_reports_internal.continue_expired(token text) RETURNS bytea
-LANGUAGE sql IMMUTABLE PARALLEL SAFE
-BEGIN ATOMIC
-	SELECT convert_to(json_build_object('kind', 'Status', 'apiVersion', 'v1', 'metadata',
-		json_build_object('continue', token),
-		'status', 'Failure',
-		'message', 'The provided continue parameter is too old to display a consistent list result. You can start a '
-			'new list without '
-			|| 'the continue parameter, or use the continue token in this response to retrieve the remainder of the '
-				'results. '
-			|| 'Continuing with the provided token results in an inconsistent list - objects that were created, '
-				'modified, or deleted '
-			|| 'between the time the first chunk was returned and now may show up in the list.',
-		'reason', 'Expired', 'code', 410)::text || chr(10), 'UTF8');
-END;
-COMMENT ON FUNCTION kube_reports_internal.continue_expired(text)
-	IS 'the Status for a continue token that is too old, with a token to continue with';
 
 -- Counts the objects of the state at a version behind a key: the objects stored now, minus the objects created later,
 -- plus the objects deleted later.  The API allows the server to omit the number.  It is omitted above 2,000, where

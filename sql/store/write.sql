@@ -615,6 +615,31 @@ COMMENT ON PROCEDURE kube_reports_internal.api_commit(uuid, text, text, text, bo
 
 ---- collections ----
 
+-- Settings are those of the callers, which run this query in their own plans.
+CREATE FUNCTION kube_reports_internal.next_of_collection(cluster_id integer, type_id integer, only_namespace text,
+	terms text[], label_selector text, field_selector text, after_namespace text, after_name text, max_items bigint)
+	RETURNS TABLE (namespace text, name text, version bigint, metadata kube_reports.report, body kube_reports.report)
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	SELECT s.namespace, s.name, s.version, s.metadata, s.body
+	FROM (SELECT o.namespace, o.name, o.version, o.metadata, o.body,
+			sum(kube_reports.document_size(o.metadata) + kube_reports.document_size(o.body))
+				OVER (ORDER BY o.namespace, o.name) - kube_reports.document_size(o.body) AS before
+		FROM (SELECT o.namespace, o.name, o.version, o.metadata, o.body FROM kube_reports.object o
+			WHERE o.cluster_id = $1 AND o.resource_type = $2
+				AND ($3 IS NULL OR o.namespace = $3)
+				AND (o.namespace, o.name) > ($7, $8)
+				AND ($4 = '{}' OR o.labels @> $4)
+				AND kube_reports.matches_labels(o.labels, $5)
+				AND kube_reports.matches_fields(o.namespace, o.name, $6)
+			ORDER BY o.namespace, o.name
+			LIMIT least(500, $9)) o) s
+	WHERE s.before < 4000000;
+END;
+COMMENT ON FUNCTION kube_reports_internal.next_of_collection(integer, integer, text, text[], text, text, text, text,
+	bigint)
+	IS 'the next objects of a deletecollection after a key: at most 500, 4 MB, or max_items';
+
 -- One piece of a deletecollection: at most 500 objects or 4 MB, then a cursor.  The plan is made for each request: one
 -- namespace or all, with or without labels.
 CREATE FUNCTION kube_reports_internal.delete_piece(cluster uuid, request jsonb, document bytea, cursor text,
@@ -641,6 +666,7 @@ DECLARE
 	written		record;
 	failed		integer;
 	refused		record;
+	newest		bigint;
 BEGIN
 	SELECT * INTO target FROM kube_reports_internal.resolve(cluster, request->>'group', request->>'version',
 		request->>'resource', caller);
@@ -662,17 +688,12 @@ BEGIN
 	IF cursor IS NULL AND plan.has_continue THEN
 		after_namespace := coalesce(request->>'namespace', plan.continue_namespace);
 		after_name := plan.continue_name;
-		IF plan.continue_version > kube_reports_internal.lane_version(target.lane) THEN
-			code := 504;
-			retry_after := 1;
-			reply := kube_reports_internal.version_too_large(plan.continue_version,
-				kube_reports_internal.lane_version(target.lane));
-			RETURN;
-		ELSIF plan.continue_version > 0 AND (plan.continue_version < target.floor
-			OR target.lost @> plan.continue_version) THEN
-			code := 410;
-			reply := kube_reports_internal.continue_expired(kube_reports_internal.continue_token(-1, target.namespaced,
-				coalesce(request->>'namespace', ''), after_namespace, after_name));
+		newest := kube_reports_internal.lane_version(target.lane);
+		IF plan.continue_version > newest OR plan.continue_version > 0 AND (plan.continue_version < target.floor
+				OR target.lost @> plan.continue_version) THEN
+			SELECT r.code, r.retry_after, r.status INTO code, retry_after, reply
+				FROM kube_reports_internal.refuse_version(plan.continue_version, newest, target.namespaced,
+					request->>'namespace', after_namespace, after_name) r;
 			RETURN;
 		END IF;
 	END IF;
@@ -693,19 +714,9 @@ BEGIN
 			count(*), (array_agg(s.namespace ORDER BY s.namespace, s.name))[count(*)],
 			(array_agg(s.name ORDER BY s.namespace, s.name))[count(*)]
 		INTO requests, found_count, last_namespace, last_name
-		FROM (SELECT o.namespace, o.name,
-				sum(kube_reports.document_size(o.metadata) + kube_reports.document_size(o.body))
-					OVER (ORDER BY o.namespace, o.name) - kube_reports.document_size(o.body) AS before
-			FROM (SELECT * FROM kube_reports.object o
-				WHERE o.cluster_id = target.cluster_id AND o.resource_type = target.type_id
-					AND (request->>'namespace' IS NULL OR o.namespace = request->>'namespace')
-					AND (o.namespace, o.name) > (after_namespace, after_name)
-					AND (plan.terms = '{}' OR o.labels @> plan.terms)
-					AND kube_reports.matches_labels(o.labels, plan.label_selector)
-					AND kube_reports.matches_fields(o.namespace, o.name, plan.field_selector)
-				ORDER BY o.namespace, o.name
-				LIMIT CASE WHEN plan.max_items > 0 THEN least(500, plan.max_items - deleted) ELSE 500 END) o) s
-		WHERE s.before < 4000000;
+		FROM kube_reports_internal.next_of_collection(target.cluster_id, target.type_id, request->>'namespace',
+			plan.terms, plan.label_selector, plan.field_selector, after_namespace, after_name,
+			CASE WHEN plan.max_items > 0 THEN plan.max_items - deleted END) s;
 
 	IF found_count > 0 THEN
 		SELECT * INTO written
@@ -764,30 +775,16 @@ BEGIN
 		RETURN;
 	END IF;
 	newest := kube_reports_internal.lane_version(target.lane);
-	IF continue_version > newest THEN
-		RETURN QUERY SELECT 504, kube_reports_internal.version_too_large(continue_version, newest), NULL::text,
-			NULL::text, NULL::bigint, NULL::text, NULL::text;
-		RETURN;
-	ELSIF continue_version > 0 AND (continue_version < target.floor OR target.lost @> continue_version) THEN
-		RETURN QUERY SELECT 410, kube_reports_internal.continue_expired(kube_reports_internal.continue_token(-1,
-				target.namespaced, coalesce(only_namespace, ''), after_namespace, after_name)), NULL::text, NULL::text,
-			NULL::bigint, NULL::text, NULL::text;
+	IF continue_version > newest
+			OR continue_version > 0 AND (continue_version < target.floor OR target.lost @> continue_version) THEN
+		RETURN QUERY SELECT r.code, r.status, NULL::text, NULL::text, NULL::bigint, NULL::text, NULL::text
+			FROM kube_reports_internal.refuse_version(continue_version, newest, target.namespaced, only_namespace,
+				after_namespace, after_name) r;
 		RETURN;
 	END IF;
-	RETURN QUERY SELECT 200, NULL::bytea, s.namespace, s.name, s.version, s.metadata, s.body
-		FROM (SELECT o.namespace, o.name, o.version, o.metadata::text AS metadata, o.body::text AS body,
-				sum(kube_reports.document_size(o.metadata) + kube_reports.document_size(o.body))
-					OVER (ORDER BY o.namespace, o.name) - kube_reports.document_size(o.body) AS before
-			FROM (SELECT * FROM kube_reports.object o
-				WHERE o.cluster_id = target.cluster_id AND o.resource_type = target.type_id
-					AND (only_namespace IS NULL OR o.namespace = only_namespace)
-					AND (o.namespace, o.name) > (after_namespace, after_name)
-					AND (terms = '{}' OR o.labels @> terms)
-					AND kube_reports.matches_labels(o.labels, label_selector)
-					AND kube_reports.matches_fields(o.namespace, o.name, field_selector)
-				ORDER BY o.namespace, o.name
-				LIMIT CASE WHEN max_items > 0 THEN least(500, max_items) ELSE 500 END) o) s
-		WHERE s.before < 4000000
+	RETURN QUERY SELECT 200, NULL::bytea, s.namespace, s.name, s.version, s.metadata::text, s.body::text
+		FROM kube_reports_internal.next_of_collection(target.cluster_id, target.type_id, only_namespace, terms,
+			label_selector, field_selector, after_namespace, after_name, nullif(max_items, 0)) s
 		ORDER BY s.namespace, s.name;
 END
 $$;
