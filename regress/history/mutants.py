@@ -10,8 +10,8 @@ from conftest import VARIANT
 
 
 def replace(database, function, *pairs, name="kube_reports"):
-    """Redefines a function with pieces of its text replaced; line breaks in the text do not matter."""
-    text = database.psql(f"SELECT pg_get_functiondef('{function}'::regprocedure)", database=name)
+    """Redefines the one function of a name with pieces of its text replaced; line breaks in the text do not matter."""
+    text = database.psql(f"SELECT pg_get_functiondef('{function}'::regproc)", database=name)
     for old, new in pairs:
         place = r"\s+".join(re.escape(word) for word in old.split())
         text, count = re.subn(place, lambda _, new=new: new, text)
@@ -19,18 +19,11 @@ def replace(database, function, *pairs, name="kube_reports"):
     database.psql(text, database=name)
 
 
-BATCH = ("kube_reports_internal.commit_decided(integer, integer, integer, bigint, bigint, kube_reports.report, "
-         "boolean, boolean, boolean, boolean, kube_reports_internal.admitted[], bigint[], bigint[], timestamptz[], "
-         "text[], jsonb[], bytea[], text[])")
+BATCH = "kube_reports_internal.commit_decided"
 GUARD = ("IF first_version <= newest THEN", "IF false THEN")
-API_LIST = ("kube_reports_internal.api_list(uuid, jsonb, text, text, text, text, text, boolean, text, text[], text, "
-            "text, bigint, bigint, bigint, boolean, boolean, text, text, bigint, kube_reports_internal.caller)")
-API_CHANGES = "kube_reports_internal.api_changes(uuid, integer, bigint, text[], integer, kube_reports_internal.caller)"
-if VARIANT == "sql":
-    API_CHANGES = ("kube_reports_internal.api_read_changes(uuid, integer, bigint, boolean, integer, "
-                   "kube_reports_internal.caller)")
-LIST_WINDOW = ("kube_reports_internal.list_window(integer, integer, integer, boolean, bigint, boolean, text, text, "
-               "text, text, text[], text, text, integer)")
+API_LIST = "kube_reports_internal.api_list"
+API_CHANGES = "kube_reports_internal.api_read_changes" if VARIANT == "sql" else "kube_reports_internal.api_changes"
+LIST_WINDOW = "kube_reports_internal.list_window"
 
 
 def no_lane_lock(database):
@@ -60,14 +53,12 @@ def lock_after_nextval(database):
 
 def snapshot_before_lock(database):
     """The statement that decides takes the lock, so its snapshot is older than the lock."""
-    source = ("ROWS FROM (unnest(requests), unnest(bodies), unnest(definitions), unnest(bases), unnest(times), "
-              "unnest(namespace_uids), unnest(outcomes))")
     replace(database, BATCH,
             ("PERFORM kube_reports_internal.lock_lane(commit_decided.lane);", ""),
             ("WITH item AS MATERIALIZED (",
              "WITH locked AS MATERIALIZED (SELECT kube_reports_internal.lock_lane(commit_decided.lane)), "
              "item AS MATERIALIZED ("),
-            ("FROM " + source, "FROM locked, " + source),
+            ("FROM ROWS FROM (unnest(", "FROM locked, ROWS FROM (unnest("),
             # Hold the lock longer, so that other writers wait for it.
             ("PERFORM set_config('kube_reports_internal.api_write', '', true);",
              "PERFORM set_config('kube_reports_internal.api_write', '', true); PERFORM pg_sleep(0.01);"))
@@ -97,14 +88,14 @@ def glued_cursor(database):
 
 def silent_compaction(database):
     """Compaction deletes rows and does not raise the floor, so no client is told."""
-    replace(database, "kube_reports_internal.compact(integer)",
+    replace(database, "kube_reports_internal.compact",
             ("UPDATE kube_reports_internal.lane l SET floor = greatest(l.floor, this.new_floor) "
              "WHERE l.id = this.lane;", ""))
 
 
 def hasty_compaction(database):
     """Compaction deletes changes that are younger than the retention."""
-    replace(database, "kube_reports_internal.compact(integer)",
+    replace(database, "kube_reports_internal.compact",
             ("clock_timestamp() - kube_reports.setting('log_retention')::interval",
                                                         "clock_timestamp() - interval '1 second'"))
 
@@ -114,7 +105,7 @@ def truncating_compaction(database):
     Compaction truncates the log and inserts the remaining rows again.  A reader with an older snapshot finds no rows,
     and sees the old floor.
     """
-    replace(database, "kube_reports_internal.compact(integer)",
+    replace(database, "kube_reports_internal.compact",
             ("DELETE FROM kube_reports_internal.change c WHERE c.lane = this.lane AND c.version > this.floor AND "
              "c.version <= this.new_floor;", ""),
             ("RETURN more;", """
@@ -137,10 +128,10 @@ def unfounded_end(database):
 
 def eager_position(database):
     """Readers take the value of the sequence for the newest version, although that change may not be visible yet."""
-    replace(database, "kube_reports_internal.api_poll(uuid, integer[], kube_reports_internal.caller)",
+    replace(database, "kube_reports_internal.api_poll",
             ("coalesce(c.version, a.floor, 0)",
              "coalesce((SELECT last_value FROM kube_reports_internal.version_seq), c.version)"))
-    replace(database, "kube_reports_internal.lane_version(integer)",
+    replace(database, "kube_reports_internal.lane_version",
             ("RETURN coalesce(", "RETURN coalesce((SELECT last_value FROM kube_reports_internal.version_seq), "))
     replace(database, BATCH, GUARD)
 
@@ -155,13 +146,13 @@ def forgotten_old_state(database):
 
 def quiet_restore(database, name):
     """After a restore, versions continue from the dump, and no floor is raised."""
-    replace(database, "kube_reports.after_restore(boolean)",
+    replace(database, "kube_reports.after_restore",
             ("RETURN kube_reports.new_incarnation(true);", "RETURN 0;"), name=name)
 
 
 def slow_compaction(database):
     """A floor is set long before it is visible: readers in between are served correctly."""
-    replace(database, "kube_reports_internal.compact(integer)",
+    replace(database, "kube_reports_internal.compact",
             ("RETURN more;", "PERFORM pg_sleep(5);\n\tRETURN more;"))
 
 

@@ -4,9 +4,9 @@ SET client_min_messages = warning;
 DROP EXTENSION kube_reports;
 CREATE EXTENSION kube_reports;
 
--- What stands for an argument: a null, something odd, something fitting.
+-- What stands for an argument: a null, something odd, something fitting; two more nulls if neither is known.
 CREATE FUNCTION pg_temp.values_of(type regtype, name text) RETURNS text[] LANGUAGE sql AS $$
-	SELECT ARRAY['NULL'] || CASE
+	SELECT ARRAY['NULL'] || coalesce(CASE
 		WHEN name = 'definition' THEN ARRAY['''{}''',
 			'(SELECT v.definition::text FROM kube_reports_internal.resource_version v JOIN kube_reports.resource_type '
 				't ON t.id = v.resource_type WHERE t.plural = ''policyreports'')']
@@ -18,9 +18,10 @@ CREATE FUNCTION pg_temp.values_of(type regtype, name text) RETURNS text[] LANGUA
 		WHEN type::text LIKE '%report' THEN ARRAY['''{"a": [null, {}], "metadata": []}''',
 			'''{"name": "a", "labels": {"a": "b"}, "results": [{"policy": "p", "result": "fail"}]}''']
 		WHEN type::text LIKE '%report[]' THEN ARRAY['''{NULL}''', '''{"{}"}''']
-		WHEN type = 'text'::regtype AND name = 'request' THEN ARRAY['''[]''',
+		WHEN type = 'jsonb'::regtype AND name = 'request' THEN ARRAY['''[]''',
 			'''{"verb": "create", "group": "wgpolicyk8s.io", "version": "v1alpha2", "resource": "policyreports", '
 				'"namespace": "a", "name": "a", "user": {"username": "u"}}''']
+		WHEN name LIKE '%\_statuses' THEN ARRAY['''é''', '''pf-''']
 		WHEN type IN ('text'::regtype, 'cstring'::regtype) THEN ARRAY['''''', '''a=b''']
 		WHEN type = 'text[]'::regtype THEN ARRAY['''{{NULL,a},{b,c}}''', '''{a}''']
 		WHEN type = 'bytea'::regtype THEN ARRAY['''\xff00''', '''{"metadata": {"name": "a"}}''']
@@ -28,12 +29,13 @@ CREATE FUNCTION pg_temp.values_of(type regtype, name text) RETURNS text[] LANGUA
 		WHEN type = 'boolean'::regtype THEN ARRAY['false', 'true']
 		WHEN type IN ('bigint'::regtype, 'integer'::regtype) THEN ARRAY['-2147483648', '1']
 		WHEN type IN ('bigint[]'::regtype, 'anyarray'::regtype) THEN ARRAY['''{{7,NULL},{7,8}}''', '''{7,NULL,8}''']
+		WHEN type::text LIKE '%result_row[]' THEN ARRAY['''{NULL}''', '''{}''']
 		WHEN type = '"char"[]'::regtype THEN ARRAY['''{{p}}''', '''{p}''']
 		WHEN type = 'timestamptz[]'::regtype THEN ARRAY['''{{infinity}}''',
 			'''{NULL,infinity,2026-01-01 00:00:00+00}''']
 		WHEN type = '"char"'::regtype THEN ARRAY['''''', '''h''']
 		WHEN type = 'uuid'::regtype THEN ARRAY['''00000000-0000-0000-0000-000000000000''', 'gen_random_uuid()']
-		END
+		END, ARRAY['NULL', 'NULL'])
 $$;
 CREATE FUNCTION pg_temp.call_all(OUT functions integer, OUT without_values text[], OUT answers bigint,
 	OUT errors bigint) LANGUAGE plpgsql AS $$
@@ -45,9 +47,9 @@ DECLARE
 	base	integer;
 BEGIN
 	functions := 0; answers := 0; errors := 0;
-	FOR f IN SELECT p.oid::regproc AS name, array_agg(coalesce(pg_temp.values_of(a.type, p.proargnames[a.n]),
-		ARRAY['NULL', 'NULL', 'NULL']) ORDER BY a.n) AS args,
-				bool_or((pg_temp.values_of(a.type, p.proargnames[a.n]))[2] IS NULL) AS unknown,
+	FOR f IN SELECT p.oid::regproc AS name,
+				array_agg(pg_temp.values_of(a.type, p.proargnames[a.n]) ORDER BY a.n) AS args,
+				bool_or((pg_temp.values_of(a.type, p.proargnames[a.n]))[3] = 'NULL') AS unknown,
 					array_agg(CASE a.type WHEN 'anyarray'::regtype THEN 'bigint[]' ELSE a.type::regtype::text END
 						ORDER BY a.n) AS types,
 				p.provariadic <> 0 AS variadic
