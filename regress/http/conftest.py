@@ -230,16 +230,25 @@ class Database:
         if self.variant != "sql" or self.psql(waiting, database=database) == "f":
             return
         cluster = self.psql("SELECT uid FROM kube_reports.cluster ORDER BY id LIMIT 1", database=database)
-        folding = psycopg2.connect(self.connection(database=database))
-        folding.cursor().execute("SELECT pg_advisory_lock(kube_reports_internal.lock_class(), "
-                                 "kube_reports_internal.folding_lock())")
-        proxy = Proxy(self, cluster, own_certificates(f"{self.directory}/pki-derive"),
-                      connection=self.connection(database=database), flags=["--cluster-name="])
-        try:
-            until(lambda: self.psql(waiting, database=database) == "f", 120, "results by a proxy's upkeep")
-        finally:
-            proxy.stop()
-            folding.close()
+        with self.unfolded(database):
+            proxy = Proxy(self, cluster, own_certificates(f"{self.directory}/pki-derive"),
+                          connection=self.connection(database=database), flags=["--cluster-name="])
+            try:
+                until(lambda: self.psql(waiting, database=database) == "f", 120, "results by a proxy's upkeep")
+            finally:
+                proxy.stop()
+
+    @contextlib.contextmanager
+    def unfolded(self, database="kube_reports"):
+        """Keeps new deltas unfolded meanwhile: upkeep folds them, and so does a write now and then."""
+        lock = "(kube_reports_internal.lock_class(), kube_reports_internal.folding_lock())"
+        with contextlib.closing(psycopg2.connect(self.connection(database=database))) as folding:
+            folding.cursor().execute(f"SELECT pg_advisory_lock{lock}")
+            try:
+                yield
+            finally:
+                # The end of the session would release the lock some time later.
+                folding.cursor().execute(f"SELECT pg_advisory_unlock{lock}")
 
     def pgbench(self, script, *options):
         """Runs a file of SQL repeatedly; returns the output of pgbench."""

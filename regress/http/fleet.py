@@ -110,25 +110,26 @@ def fill(database):
     for days_ago in DAYS:
         step = [{"cluster": uid, "document": as_of(document, days_ago) if "results" in document else document}
                 for uid, document in wanted + (checks if days_ago <= CHECKED else [])]
-        database.psql(f"""
-            -- In UTC every day has 24 hours; elsewhere a day may be shorter.
-            SET TimeZone = 'UTC';
-            CREATE TEMP TABLE step AS
-                SELECT c.id AS cluster_id, t.id AS resource_type,
-                    coalesce(d#>>'{{metadata,namespace}}', '') AS namespace, d#>>'{{metadata,name}}' AS name,
-                    (d->'metadata')::kube_reports.report AS metadata,
-                    (d - '{{apiVersion,kind,metadata}}'::text[])::kube_reports.report AS body
-                FROM jsonb_array_elements({sql_text(step)}) e, LATERAL (SELECT e->'document') s(d),
-                    kube_reports.cluster c, kube_reports.resource_type t
-                WHERE c.uid::text = e->>'cluster' AND t."group" = split_part(d->>'apiVersion', '/', 1)
-                    AND t.kind = d->>'kind';
-            UPDATE kube_reports.object o SET body = s.body FROM step s
-                WHERE (o.cluster_id, o.resource_type, o.namespace, o.name) = (s.cluster_id, s.resource_type,
-                    s.namespace, s.name) AND o.body::text <> s.body::text;
-            INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, metadata, body)
-                SELECT s.* FROM step s WHERE NOT EXISTS (SELECT FROM kube_reports.object o
-                    WHERE (o.cluster_id, o.resource_type, o.namespace, o.name) = (s.cluster_id,
-                        s.resource_type, s.namespace, s.name));""")
+        with database.unfolded():
+            database.psql(f"""
+                -- In UTC every day has 24 hours; elsewhere a day may be shorter.
+                SET TimeZone = 'UTC';
+                CREATE TEMP TABLE step AS
+                    SELECT c.id AS cluster_id, t.id AS resource_type,
+                        coalesce(d#>>'{{metadata,namespace}}', '') AS namespace, d#>>'{{metadata,name}}' AS name,
+                        (d->'metadata')::kube_reports.report AS metadata,
+                        (d - '{{apiVersion,kind,metadata}}'::text[])::kube_reports.report AS body
+                    FROM jsonb_array_elements({sql_text(step)}) e, LATERAL (SELECT e->'document') s(d),
+                        kube_reports.cluster c, kube_reports.resource_type t
+                    WHERE c.uid::text = e->>'cluster' AND t."group" = split_part(d->>'apiVersion', '/', 1)
+                        AND t.kind = d->>'kind';
+                UPDATE kube_reports.object o SET body = s.body FROM step s
+                    WHERE (o.cluster_id, o.resource_type, o.namespace, o.name) = (s.cluster_id, s.resource_type,
+                        s.namespace, s.name) AND o.body::text <> s.body::text;
+                INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, metadata, body)
+                    SELECT s.* FROM step s WHERE NOT EXISTS (SELECT FROM kube_reports.object o
+                        WHERE (o.cluster_id, o.resource_type, o.namespace, o.name) = (s.cluster_id,
+                            s.resource_type, s.namespace, s.name));""")
         database.derive()
         database.psql(f"""
             -- Set back the times of the rows that this step wrote, and of no other rows.
