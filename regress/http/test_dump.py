@@ -26,7 +26,8 @@ SELECT n FROM kube_reports_internal.namespace n ORDER BY n.cluster_id, n.name;
 SELECT s FROM kube_reports_internal.setting s ORDER BY s.name;
 SELECT g FROM kube_reports_internal.origin g ORDER BY g.id;
 SELECT k.id, k.source, k.policy, k.rule, k.category, k.severity FROM kube_reports_internal.criterion k ORDER BY k.id;
-SELECT s FROM kube_reports_internal.subject s ORDER BY s.id;
+SELECT s.id, s.cluster_id, s.api_version, s.kind, s.namespace, s.name, s.uid FROM kube_reports_internal.subject s
+    ORDER BY s.id;
 SELECT a FROM kube_reports_internal.actor a ORDER BY a.id;
 SELECT s FROM kube_reports_internal.result_since s ORDER BY s.origin, s.key;
 SELECT c FROM kube_reports_internal.report_change c ORDER BY c.version, c.ids;
