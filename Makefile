@@ -12,7 +12,7 @@
 #   check-oracle      the same requests to the proxy and to upstream's CRD server
 #   check-pg16, -17, -18  the extension and the proxy with a PostgreSQL of that version
 #   check-cluster     a real control plane, its aggregator and controllers with the proxy
-#   check-sanitizers  regress/sql with the extension under UBSan, regress/http with the proxy under ASan and UBSan
+#   check-sanitizers  the extension under UBSan and valgrind, the proxy under ASan and UBSan
 #   check-chart       the Helm chart without a cluster
 #   install-manifest  install.yaml, the chart as one file for kubectl apply
 #   lint              gcc, clang-tidy (with warnings of clang), cppcheck and shellcheck; comments above forced plans

@@ -118,7 +118,7 @@ server_await_end()
 }
 
 # Starts the server in DIR, made when there is none: server_start DIR PORT [setting ...].
-# PORT '' listens on the socket alone.
+# PORT '' listens on the socket alone.  SERVER_PROGRAM is run as the server in the place of PostgreSQL's program.
 server_start()
 (
 	local dir=$1 port=$2 bindir
@@ -163,7 +163,8 @@ server_start()
 		done
 	} | as_server tee "$dir/data/stack.conf" >/dev/null
 	as_server mkdir -p "$dir/log"
-	as_server "$bindir/pg_ctl" start -s -w -t 60 -D "$dir/data" -l "$dir/log/postgresql.log" ||
+	as_server "$bindir/pg_ctl" start -s -w -t 60 -D "$dir/data" -l "$dir/log/postgresql.log" \
+		${SERVER_PROGRAM:+-p "$SERVER_PROGRAM"} ||
 		{ tail -n 20 "$dir/log/postgresql.log" >&2; return 1; }
 )
 
