@@ -216,8 +216,9 @@ test('informers follow writers', async () => {
 	for (const [number, follower] of three.entries()) {
 		assert.equal(follower.lists, 1, `lists of informer ${number}`);
 		for (const { error, restarting } of follower.errors) {
-			// A proxy that has just begun answers 503 until it knows what it serves, as kube-apiserver does.
-			const expected = error.statusCode === undefined || (error.statusCode === 503 && restarting);
+			// A proxy that ends answers 429 to what comes late, and one that has just begun answers 503 until it knows
+			// what it serves, both as kube-apiserver does.
+			const expected = error.statusCode === undefined || ([429, 503].includes(error.statusCode) && restarting);
 			assert.ok(number !== 1 && expected, `informer ${number}: ${error.stack}`);
 		}
 		assert.ok(number === 1 || follower.connects > 1, `informer ${number} never connected again`);
