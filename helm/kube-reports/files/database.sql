@@ -6,13 +6,13 @@
 -- Run it as a superuser, or as the owner of the database.  A superuser makes what is missing: roles, the owner's right
 -- to make the extension.  Another role becomes the extension's owner itself, and makes missing roles where it may.
 -- Further variables, with their defaults:
---   owner=kube_reports_owner     what a superuser makes the owner of the extension; no superuser has a use for it
+--   owner=kube_reports_owner     owner of the extension if a superuser runs this; otherwise the role that runs this
 --   proxy=kube_reports_proxy     the role of this cluster's proxies; each cluster has one of its own
 --   reader=kube_reports_reader   sees the reports of all clusters; empty for none
 --   admin=kube_reports_admin     reads and writes everything; empty for none
 --   update=true                  whether an older extension is updated
 --   ingest=false                 whether the proxies may store what senders forward; nothing is revoked
--- The password of the proxies' role is taken from the environment: PROXY_PASSWORD; without it, it stays as it is.
+-- PROXY_PASSWORD in the environment becomes the password of the proxies' role; without it, the password stays as it is.
 
 \set ON_ERROR_STOP on
 SET client_min_messages = warning;

@@ -8,16 +8,16 @@ if ! command -v initdb >/dev/null; then
 	done
 fi
 if [ ! -s "$PGDATA/PG_VERSION" ]; then
-	# What an interrupted start has left is begun anew.
+	# Start again from nothing after an interrupted start.
 	rm -rf "$PGDATA.new"
 	initdb -D "$PGDATA.new" --username=postgres --pwfile=/etc/kube-reports/superuser/password \
 		--encoding=UTF8 --locale=C.UTF-8 --data-checksums --auth-local=peer --auth-host=scram-sha-256
 	echo "CREATE DATABASE \"$DATABASE_NAME\"" | postgres --single -D "$PGDATA.new" postgres >/dev/null
 	mv "$PGDATA.new" "$PGDATA"
 fi
-# A volume of an earlier installation has that one's password.
+# The volume of an earlier installation has the password of that installation.
 password=$(sed "s/'/''/g" /etc/kube-reports/superuser/password)
 echo "ALTER ROLE postgres PASSWORD '$password'" | postgres --single -D "$PGDATA" postgres >/dev/null
-# A certificate that was renewed is read when the server reloads its settings.
+# The server reads a renewed certificate when it reloads its settings.
 (while sleep 3600 && pg_ctl reload -s -D "$PGDATA"; do :; done) &
 exec postgres -D "$PGDATA" -c hba_file=/etc/kube-reports/scripts/pg_hba.conf "$@"

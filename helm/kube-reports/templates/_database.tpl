@@ -1,6 +1,6 @@
 {{/*
-How the proxies and the setup reach the database.  What is not secret is a connection string; what a Secret holds is the environment
-that libpq reads, or a connection service file.
+How the proxies and the setup reach the database.  Parameters that are not secret are in a connection string; those of a Secret are
+in the environment of libpq or in a connection service file.
 */}}
 {{- define "kube-reports.databaseName" -}}
 {{ include "kube-reports.fullname" . }}-database
@@ -12,8 +12,8 @@ that libpq reads, or a connection service file.
 {{- end }}
 
 {{/*
-The password of a Secret that the chart makes, in base64: (list root secret).  What is in the cluster is kept; a new one is made once for
-all templates.
+The password of a Secret that the chart makes, in base64: (list root secret).  The password of an existing Secret is kept; a new one
+is made once for all templates.
 */}}
 {{- define "kube-reports.password" -}}
 {{- $root := index . 0 -}}
@@ -29,8 +29,8 @@ all templates.
 {{- end }}
 
 {{/*
-An annotation that changes with the password, so that an upgrade replaces proxies that have an older one.  Of a Secret that the chart
-makes, a hash of the password; of one that it is told of, the version that the Secret has in the cluster, because its password may be
+An annotation that changes with the password, so that an upgrade replaces proxies that have an older password.  If the chart makes
+the Secret, it is a hash of the password.  For a Secret of the user it is a hash of the Secret's version, because the password may be
 guessable.
 */}}
 {{- define "kube-reports.passwordVersion" -}}
@@ -63,7 +63,7 @@ checksum/password: {{ printf "%s-%s" .metadata.uid .metadata.resourceVersion | s
 {{- join " " $words -}}
 {{- end }}
 
-{{/* The parameters that are not secret, as JSON: (list root more), where more are those that win. */}}
+{{/* The parameters that are not secret, as JSON: (list root more); more overrides the others. */}}
 {{- define "kube-reports.parameters" -}}
 {{- $root := index . 0 -}}
 {{- $database := $root.Values.database -}}
@@ -130,7 +130,7 @@ checksum/password: {{ printf "%s-%s" .metadata.uid .metadata.resourceVersion | s
 {{- end }}
 {{- end }}
 
-{{/* libpq takes a key that belongs to root and may be read by the group. */}}
+{{/* libpq accepts a key file that belongs to root and that the group may read. */}}
 {{- define "kube-reports.databaseVolumes" -}}
 {{- with include "kube-reports.databaseTls" . }}
 - name: database-tls
@@ -151,7 +151,7 @@ checksum/password: {{ printf "%s-%s" .metadata.uid .metadata.resourceVersion | s
 {{- end }}
 {{- end }}
 
-{{/* What the values of the database must have. */}}
+{{/* Refuses values of the database that do not fit together. */}}
 {{- define "kube-reports.checkDatabase" -}}
 {{- $database := .Values.database -}}
 {{- $roles := $database.setup.roles -}}

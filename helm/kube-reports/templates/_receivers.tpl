@@ -1,5 +1,6 @@
 {{/*
-The programs beside the proxy that take what senders of other clusters send: grpc and evidence, each a part of the values with that name.
+The programs beside the proxy to which senders of other clusters connect: grpc and evidence.  Each has a part of the values with its
+name.
 */}}
 {{- define "kube-reports.ingests" -}}
 {{- if or .Values.receiver.enabled .Values.grpc.enabled .Values.evidence.enabled }}true{{ else }}false{{ end -}}
@@ -17,7 +18,7 @@ The programs beside the proxy that take what senders of other clusters send: grp
 {{- concat (list (printf "%s.%s.svc" $name $root.Release.Namespace) (printf "%s.%s" $name $root.Release.Namespace)) (index $root.Values (index . 1)).dnsNames | toJson -}}
 {{- end }}
 
-{{/* The uid of the cluster, which kube-reports-grpc has to be told. */}}
+{{/* The uid of the cluster: kube-reports-grpc needs it as a flag. */}}
 {{- define "kube-reports.clusterId" -}}
 {{- if .Values.cluster.id -}}
 {{ .Values.cluster.id }}
