@@ -171,8 +171,9 @@ class ReportsServerSide(Side):
         kubeconfig = self.plane.kubeconfig
         self.listens = HTTP.free_port()
         self.process = Process("reports-server", [
-            os.environ["REPORTS_SERVER"], f"--kubeconfig={kubeconfig}", f"--authentication-kubeconfig={kubeconfig}",
-            f"--authorization-kubeconfig={kubeconfig}", "--bind-address=127.0.0.1", f"--secure-port={self.listens}",
+            self.plane.programs["reports-server"], f"--kubeconfig={kubeconfig}",
+            f"--authentication-kubeconfig={kubeconfig}", f"--authorization-kubeconfig={kubeconfig}",
+            "--bind-address=127.0.0.1", f"--secure-port={self.listens}",
             f"--tls-cert-file={self.stack.pki}/kube-apiserver.crt",
             f"--tls-private-key-file={self.stack.pki}/kube-apiserver.key",
             "--servicename=reports-server", "--servicens=default"], self.plane.directory, {
@@ -251,13 +252,15 @@ def main():
     parser.add_argument("--reports", type=int, default=4000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--sides", default="proxy crd kine reports-server")
-    parser.add_argument("--json", help="where the figures go")
+    parser.add_argument("--json", required=True, help="where the figures go")
     arguments = parser.parse_args()
-    names, made, sides = arguments.sides.split(), documents(), {}
-    if "reports-server" in names and not os.environ.get("REPORTS_SERVER"):
-        print("# REPORTS_SERVER names no program of reports-server: this side is left out", file=sys.stderr)
-        names.remove("reports-server")
-    for name in names:
+    names = arguments.sides.split()
+    unknown = set(names) - set(SIDES)
+    if unknown or OURS not in names:
+        parser.error(f"the sides are among {' '.join(SIDES)}, and one is {OURS}, with which all are compared")
+    made, sides = documents(), {}
+    # The table has ours first.
+    for name in sorted(names, key=lambda name: name != OURS):
         print(f"# {name}; load {' '.join(load_averages())}", file=sys.stderr, flush=True)
         begun, side = time.time(), SIDES[name]()
         try:
