@@ -40,6 +40,11 @@ MEASURES = [
     ("watch-p50", "event after its write was sent, median", "ms", False),
     ("watch-p99", "the same, p99", "ms", False),
 ]
+# What has to hold between ours and one other side: measure, how many times better ours has to be, words.
+BARS = [
+    ("update-8", 3, "update of a changed report, 8 clients: 3 times the rate"),
+    ("update-8-latency", 2, "the same: half the median latency"),
+]
 
 
 def namespaces(rounds):
@@ -129,6 +134,7 @@ class Neutral:
             self.note(f"{measure}-bytes", result["bytes"])
         found = len(self.api().get(path_of(POLR), seconds=300).json["items"])
         assert found == count, f"{found} reports are listed, {count} were created"
+        self.note("reports", found)
 
     def get(self, each, rounds):
         for number in range(rounds):
@@ -214,6 +220,24 @@ def number(value):
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
+def times(ratio):
+    # With two digits 99.6 would be 1e+02.
+    return f"{ratio:.2g} times" if ratio < 99.5 else f"{ratio:,.0f} times"
+
+
+def times_better(more_is_better, ours, other):
+    return ours / other if more_is_better else other / ours
+
+
+def bars(ours, other):
+    """Yields each bar between two sides, which are what measure() noted: how many times better ours is."""
+    more_is_better = {measure: more for measure, _, _, more in MEASURES}
+    for measure, wanted, words in BARS:
+        ratio = times_better(more_is_better[measure],
+                             statistics.median(ours[measure]), statistics.median(other[measure]))
+        yield {"measure": measure, "bar": words, "times": ratio, "passed": ratio >= wanted}
+
+
 def cell(measure_unit, more_is_better, values, ours):
     """A cell of the table: median, spread, and how many times better ours is than the median."""
     middle, least, greatest = spread(values)
@@ -221,8 +245,7 @@ def cell(measure_unit, more_is_better, values, ours):
     if len(values) > 1:
         text += f" ({number(least)} to {number(greatest)})"
     if ours is not None:
-        times = ours / middle if more_is_better else middle / ours
-        text += f", {times:.2g} times" if times < 100 else f", {times:,.0f} times"
+        text += f", {times(times_better(more_is_better, ours, middle))}"
     return text
 
 

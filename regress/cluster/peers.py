@@ -2,7 +2,8 @@
 """Compares our proxy with other servers of policy reports, on this machine, in one run.
 
 Run by make bench-peers.  Each side is fresh and has the machine for itself: a control plane, its store, and the server
-that is asked directly, by regress/bench/neutral.py.  fsync is on everywhere.
+that is asked directly, by regress/bench/neutral.py.  fsync is on everywhere.  A bar that is missed is marked FAIL and
+makes the exit status 1.
 
 	proxy           kube-reports-proxy and PostgreSQL; kube-apiserver authenticates clients
 	crd             kube-apiserver with Kyverno's CustomResourceDefinition in etcd
@@ -27,7 +28,7 @@ from client import POLR, path_of, until  # noqa: E402
 from conftest import HTTP, Cluster  # noqa: E402
 from control_plane import ControlPlane, Process  # noqa: E402
 import neutral  # noqa: E402
-from neutral import Neutral, memory_of, number  # noqa: E402
+from neutral import Neutral, memory_of, number, times  # noqa: E402
 
 MIB = 1024 * 1024
 CRD = TOP / "sql" / "crds" / "policyreports.wgpolicyk8s.io.json"
@@ -36,6 +37,8 @@ SETTINGS = ("fsync = on", "shared_buffers = 1GB", "max_wal_size = 8GB", "checkpo
             "autovacuum_naptime = 10s")
 ETCD_FLAGS = ("--quota-backend-bytes=8589934592",)
 OURS = "proxy"
+# The side that bars compare ours with.
+BAR = "crd"
 
 
 class KinePlane(ControlPlane):
@@ -227,20 +230,32 @@ def size_rows(sides):
         values = {name: side["sizes"][when][key] for name, side in sides.items()}
         base = values[OURS]
         cells = ["none" if value is None else f"{number(value)} MiB" +
-                 ("" if name == OURS or key == "etcd" else f", {value / base:.2g} times")
+                 ("" if name == OURS or key == "etcd" else f", {times(value / base)}")
                  for name, value in values.items()]
         yield f"| {words} | {' | '.join(cells)} |"
 
 
-def report(sides):
-    """Yields the lines that are printed: the table, and what each side does wrong."""
+def bars_of(sides):
+    """Returns the bars; none without the side that they compare ours with."""
+    return list(neutral.bars(sides[OURS]["figures"], sides[BAR]["figures"])) if BAR in sides else []
+
+
+def report(sides, bars):
+    """Yields the lines that are printed: the table, the bars, and what each side does wrong."""
     figures = {name: side["figures"] for name, side in sides.items()}
     yield from neutral.table(figures, OURS)
     yield from size_rows(sides)
     yield ""
+    if bars:
+        yield f"| bar, against {BAR} | times better | |"
+        yield "| --- | --- | --- |"
+        for bar in bars:
+            yield f"| {bar['bar']} | {bar['times']:.3g} | {'ok' if bar['passed'] else 'FAIL'} |"
+        yield ""
     for name, side in sides.items():
         size = statistics.median(side["figures"]["list-bytes"]) / 1e6
-        yield f"{name}: {'; '.join(side['wrong']) or 'nothing wrong was seen'}; a list has {size:.1f} MB."
+        yield (f"{name}: {'; '.join(side['wrong']) or 'nothing wrong was seen'}; a list has {size:.1f} MB; "
+               f"load {side['load'][0]} at the end.")
 
 
 def load_averages():
@@ -271,9 +286,11 @@ def main():
             side.end()
         with open(arguments.json, "w", encoding="utf-8") as file:
             json.dump({"reports": arguments.reports, "rounds": arguments.rounds, "processors": os.cpu_count(),
-                       "sides": sides}, file, indent=1)
+                       "sides": sides, "bars": bars_of(sides)}, file, indent=1)
             file.write("\n")
-    print("\n".join(report(sides)))
+    bars = bars_of(sides)
+    print("\n".join(report(sides, bars)))
+    sys.exit(not all(bar["passed"] for bar in bars))
 
 
 if __name__ == "__main__":

@@ -173,6 +173,7 @@ PROCEDURES = {
         "```": f"{CHECK_DEB}::blocks",
     },
     "docs/performance.md": {
+        "make bench-peers": "regress/cluster/test_peers.py::test_bench_peers",
         "make bench-relief": "regress/cluster/test_relief.py::test_bench_relief",
         "```": GOALS,
     },

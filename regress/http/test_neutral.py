@@ -30,6 +30,18 @@ def test_client_finds_nothing_wrong(figures):
     assert figures.wrong == ["a report is created in a namespace that does not exist"]
 
 
+def test_reports_are_counted(figures):
+    assert figures.figures["reports"] == [600]
+
+
+def test_bars():
+    ours = {"update-8": [310, 30, 290], "update-8-latency": [10, 90, 9]}
+    for rate, latency, passed in ((96, 20, [True, True]), (97, 20, [False, True]), (96, 19, [True, False])):
+        other = {"update-8": [rate, 1, 1000], "update-8-latency": [1, latency, 1000]}
+        assert [bar["passed"] for bar in neutral.bars(ours, other)] == passed
+    assert [bar["times"] for bar in neutral.bars(ours, ours)] == [1, 1]
+
+
 def test_table_has_every_measure(figures):
     slower = {name: [value * 2 for value in values] for name, values in figures.figures.items()}
     lines = list(neutral.table({"proxy": figures.figures, "other": slower}, "proxy"))
