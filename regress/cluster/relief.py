@@ -3,7 +3,8 @@
 
 Run by make bench-relief.  Two control planes, one after the other, each fresh: writers create the same policy reports
 of 19 results through kube-apiserver, then every report is scanned again (new timestamps).  In between, etcd,
-kube-apiserver and lists are measured.  fsync is on everywhere.  Prints tables in Markdown and, as the last line, JSON.
+kube-apiserver and lists are measured, at the numbers of reports of the table that Kyverno published with its
+reports-server, or at others.  fsync is on everywhere.  Prints tables in Markdown and, as the last line, JSON.
 """
 
 import argparse
@@ -25,7 +26,9 @@ from conftest import Cluster  # noqa: E402
 
 NAMESPACES = 20
 WRITERS = 8
-STEPS = 5
+# Kyverno's table for its reports-server: policy reports, and MB of etcd without it and with it (and 6 more reports).
+PUBLISHED = {179: (46, 38), 1199: (71, 38), 2219: (100, 41), 4259: (149, 55), 6299: (167, 58), 8339: (220, 67),
+             10379: (255, 76)}
 MIB = 1024 * 1024
 CRD = TOP / "sql" / "crds" / "policyreports.wgpolicyk8s.io.json"
 
@@ -52,12 +55,6 @@ def rescanned(document):
     results = [{**result, "timestamp": {"seconds": result["timestamp"]["seconds"] + 3600, "nanos": 0}}
                for result in document["results"]]
     return {**document, "results": results}
-
-
-def metric(api, name):
-    """Returns the sum of a metric's series in kube-apiserver's answer."""
-    return sum(float(line.rsplit(" ", 1)[1]) for line in api.get("/metrics").body.decode().splitlines()
-               if line.startswith((name + " ", name + "{")))
 
 
 class Side:
@@ -154,8 +151,9 @@ class Side:
             taken.append((time.monotonic() - begin) * 1000)
         self.listed(name, taken, pages=number)
 
-    def run(self, count):
-        plane = self.plane
+    def run(self, steps):
+        """Measures everything; steps are the numbers of reports at which sizes are measured, the least first."""
+        plane, count = self.plane, steps[-1]
         if self.name == "crd":
             plane.kubectl("apply", "-f", str(CRD))
             until(lambda: plane.available("wgpolicyk8s.io/v1alpha2"), 60, "the CustomResourceDefinition")
@@ -167,12 +165,11 @@ class Side:
             plane.namespace(f"relief-{number}")
         self.measure("empty", 0)
         begin = 0
-        for step in range(1, STEPS + 1):
-            end = count * step // STEPS
+        for end in steps:
             self.rates[f"create to {end}"] = self.write(todo[begin:end], "POST")
             self.measure("created", end)
             begin = end
-        until(lambda: stored_objects(plane) in (None, count) or self.name == "proxy", 120, "kube-apiserver to count")
+        until(lambda: self.name == "proxy" or stored_objects(plane) == count, 120, "kube-apiserver to count")
         self.objects = stored_objects(plane)
         self.list_ms("all", 7, path_of(POLR))
         self.list_ms("all, resourceVersion=0", 7, path_of(POLR), resourceVersion="0")
@@ -205,19 +202,39 @@ def stored_objects(plane):
     return None
 
 
+def moment(point):
+    """Returns when a point was measured, in words."""
+    return f"{point['reports']:,}" + ("" if point["what"] in ("created", "empty") else f", {point['what']}")
+
+
+def megabytes(point):
+    """Returns the size of etcd's file in words, in millions of bytes as etcdctl prints it."""
+    size = point["etcd_mib"] * MIB / 1e6
+    return f"{size:.0f} MB" if size >= 1 else "below 1 MB"
+
+
 def tables(sides):
     crd, proxy = sides["crd"], sides["proxy"]
-    yield "| policy reports | etcd, CRD | etcd, proxy | kube-apiserver, CRD | kube-apiserver, proxy | database |"
+    yield "| policy reports | etcd, published: without reports-server | with it | etcd here: CRD | proxy |"
+    yield "| --- | --- | --- | --- | --- |"
+    for one, other in zip(crd.points, proxy.points):
+        published = PUBLISHED.get(one["reports"]) if one["what"] == "created" else None
+        cells = [f"{size} MB" for size in published] if published else ["", ""]
+        yield f"| {moment(one)} | {' | '.join([*cells, megabytes(one), megabytes(other)])} |"
+    yield ""
+    yield ("| policy reports | memory of kube-apiserver, CRD | memory of kube-apiserver, proxy | memory of etcd, CRD "
+           "| memory of etcd, proxy | database |")
     yield "| --- | --- | --- | --- | --- | --- |"
     for one, other in zip(crd.points, proxy.points):
-        name = f"{one['reports']:,}" + ("" if one["what"] in ("created", "empty") else f", {one['what']}")
-        yield (f"| {name} | {one['etcd_mib']:.0f} MiB | {other['etcd_mib']:.0f} MiB | {one['apiserver_mib']:.0f} MiB "
-               f"| {other['apiserver_mib']:.0f} MiB | {other['database_mib']:.0f} MiB |")
+        yield (f"| {moment(one)} | {one['apiserver_mib']:,.0f} MiB | {other['apiserver_mib']:,.0f} MiB "
+               f"| {one['etcd_memory_mib']:.0f} MiB | {other['etcd_memory_mib']:.0f} MiB "
+               f"| {other['database_mib']:.0f} MiB |")
     yield ""
-    yield "| list of all reports, median | CRD | proxy |"
-    yield "| --- | --- | --- |"
+    yield "| list, median | size | CRD | proxy |"
+    yield "| --- | --- | --- | --- |"
     for name, one in crd.lists.items():
-        yield f"| {name} | {one['median_ms']:.0f} ms | {proxy.lists[name]['median_ms']:.0f} ms |"
+        size = f"{one['bytes'] / 1e6:.1f} MB" if "bytes" in one else f"{one['pages']} pages"
+        yield f"| {name} | {size} | {one['median_ms']:,.0f} ms | {proxy.lists[name]['median_ms']:,.0f} ms |"
     yield ""
     yield f"| writes, {WRITERS} clients | CRD | proxy |"
     yield "| --- | --- | --- |"
@@ -230,21 +247,24 @@ def tables(sides):
     for key, name, unit in (("apiserver_cpu_s", "CPU time of kube-apiserver", "s"),
                             ("etcd_cpu_s", "CPU time of etcd", "s"),
                             ("apiserver_peak_mib", "most memory of kube-apiserver", "MiB"),
-                            ("etcd_memory_mib", "memory of etcd", "MiB")):
-        yield f"| {name} | {last[key]:.0f} {unit} | {other[key]:.0f} {unit} |"
+                            ("etcd_memory_mib", "memory of etcd", "MiB"),
+                            ("proxy_mib", "memory of the proxy", "MiB")):
+        cells = [f"{point[key]:,.0f} {unit}" if key in point else "none" for point in (last, other)]
+        yield f"| {name} | {' | '.join(cells)} |"
     yield f"| policy reports that kube-apiserver counts in etcd | {crd.objects} | {proxy.objects or 'none'} |"
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--reports", type=int, default=10000)
+    parser.add_argument("--reports", default="", help="numbers of reports at which sizes are measured")
     parser.add_argument("--side", choices=("crd", "proxy"), help="only this one, as JSON")
     arguments = parser.parse_args()
-    count, sides = arguments.reports, {}
+    steps = sorted({int(count) for count in arguments.reports.split()} or PUBLISHED)
+    sides = {}
     for name in [arguments.side] if arguments.side else ("crd", "proxy"):
         side = Side(name)
         try:
-            sides[name] = side.run(count)
+            sides[name] = side.run(steps)
         finally:
             side.end()
     if not arguments.side:
