@@ -20,7 +20,7 @@ MAKE_UP = "regress/http/test_make_up.py"
 RUNBOOK = "regress/http/test_runbook.py"
 PAGES = "regress/http/test_pages.py"
 GROUPS = "regress/http/test_groups.py"
-SENDER = "regress/http/test_forward_sender.py"
+KUBESCAPE = "regress/http/test_forward_kubescape.py"
 HOWTO = "regress/http/test_howto.py"
 MOVING_PAGE = "regress/http/test_moving_page.py"
 MOVING = "regress/cluster/test_moving.py"
@@ -89,7 +89,7 @@ PROCEDURES = {
         "register trivy --kubeconfig": f"{GROUPS}::test_register_with_api_services",
         "register trivy --service": f"{GROUPS}::test_register_with_api_services",
         "```": f"{GROUPS}::test_the_page",
-        "```yaml": f"{GROUPS}::test_the_page {SENDER}::test_kubescape",
+        "```yaml": f"{GROUPS}::test_the_page {KUBESCAPE}::test_kubescape",
     },
     "docs/howto.md": {
         "kubectl annotate --local": f"{HOWTO}::test_a_type_from_yaml",
