@@ -48,7 +48,8 @@ func batchOf(assessment, scan string, sequence uint32, last bool, rules ...strin
 }
 
 func results(cluster, scan string) string {
-	return fmt.Sprintf("SELECT count(*) FROM kube_reports.typed_result WHERE cluster = '%s' AND policy = '%s'", cluster, scan)
+	return fmt.Sprintf("SELECT count(*) FROM kube_reports.typed_result WHERE cluster = '%s' AND policy = '%s'", cluster,
+		scan)
 }
 
 func expectCode(t *testing.T, err error, want codes.Code) *status.Status {
@@ -99,13 +100,14 @@ func TestWrongCredentials(t *testing.T) {
 	_, err := forwardv1.NewForwardServiceClient(shared.dial(t, "senders/ca.crt", "", withToken(shared.Token))).
 		StoreBatch(limited(t), batch)
 	expectCode(t, err, codes.Unavailable)
-	if got := shared.tell(t, "query SELECT count(*) FROM kube_reports.typed_result WHERE policy = 'go-wrong'"); got != "0" {
+	if got := shared.tell(t,
+		"query SELECT count(*) FROM kube_reports.typed_result WHERE policy = 'go-wrong'"); got != "0" {
 		t.Fatalf("%s results of strangers", got)
 	}
 }
 
-// A receiver that is killed, and a stream that the client gives up: what was not answered is sent again, and nothing is lost or
-// stored twice.
+// A receiver that is killed, and a stream that the client gives up: what was not answered is sent again, and nothing is
+// lost or stored twice.
 func TestCutStreams(t *testing.T) {
 	const count = 40
 	client := forwardv1.NewForwardServiceClient(shared.dial(t, "ca.crt", "", withToken(shared.Token)))
@@ -214,8 +216,9 @@ func TestStoreEvidence(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n := range uint32(3) {
-		file := &forwardv1.EvidenceFile{Scan: "go-scan", Index: n, Name: "master-0", Sha256: strings.Repeat("0", 64), Bytes: 7,
-			Uri: fmt.Sprintf("s3://theirs/%d.xml", n)}
+		file := &forwardv1.EvidenceFile{Scan: "go-scan", Index: n, Name: "master-0", Sha256: strings.Repeat("0", 64),
+			Bytes: 7,
+			Uri:   fmt.Sprintf("s3://theirs/%d.xml", n)}
 		if err := stream.Send(&forwardv1.EvidenceBatch{Files: []*forwardv1.EvidenceFile{file}}); err != nil {
 			t.Fatal(err)
 		}
@@ -234,7 +237,8 @@ func TestStoreEvidence(t *testing.T) {
 
 func TestHealth(t *testing.T) {
 	client := grpc_health_v1.NewHealthClient(shared.dial(t, "ca.crt", ""))
-	answer, err := client.Check(limited(t), &grpc_health_v1.HealthCheckRequest{Service: "kube_reports.forward.v1.ForwardService"})
+	answer, err := client.Check(limited(t),
+		&grpc_health_v1.HealthCheckRequest{Service: "kube_reports.forward.v1.ForwardService"})
 	if err != nil || answer.GetStatus() != grpc_health_v1.HealthCheckResponse_SERVING {
 		t.Fatalf("%v, %v", answer, err)
 	}

@@ -169,7 +169,8 @@ async function write(number, namespace, state) {
 		const colour = ['red', 'green'][Math.floor(Math.random() * 2)];
 		const action = Math.random();
 		if (!stored.has(name)) {
-			stored.set(name, await api.createNamespacedCustomObject({ ...reports, namespace, body: report(namespace, name, colour) }));
+			const body = report(namespace, name, colour);
+			stored.set(name, await api.createNamespacedCustomObject({ ...reports, namespace, body }));
 		} else if (action < 0.3) {
 			await api.deleteNamespacedCustomObject({ ...reports, namespace, name });
 			stored.delete(name);
@@ -184,8 +185,8 @@ async function write(number, namespace, state) {
 	}
 }
 
-// INF-01, INF-02, INF-03, W-02, W-11, W-20: informers of everything and of a label through two proxies, one of which is restarted,
-// follow writers; none lists twice.
+// INF-01, INF-02, INF-03, W-02, W-11, W-20: informers of everything and of a label through two proxies, one of which is
+// restarted, follow writers; none lists twice.
 test('informers follow writers', async () => {
 	const namespace = 'js-1';
 	const three = [new Follower(0, namespace), new Follower(1, namespace), new Follower(0, namespace, 'colour=red')];
@@ -195,7 +196,8 @@ test('informers follow writers', async () => {
 	});
 	const more = async (count) => {
 		const goal = state.changes + count;
-		await until('changes', () => (state.changes >= goal || state.ended ? undefined : `${goal - state.changes} are missing`));
+		await until('changes', () => (state.changes >= goal || state.ended ? undefined :
+			`${goal - state.changes} are missing`));
 	};
 	try {
 		await more(50);
@@ -226,7 +228,8 @@ test('informers follow writers', async () => {
 	}
 });
 
-// EXP-01, W-50, INF-02: an informer that was away for longer than the log reaches back is told so by 410 and lists again.
+// EXP-01, W-50, INF-02: an informer that was away for longer than the log reaches back is told so by 410 and lists
+// again.
 test('an informer lists again after 410', async () => {
 	const namespace = 'js-2';
 	const api = stack.apis[1];
@@ -249,8 +252,9 @@ test('an informer lists again after 410', async () => {
 test('errors carry a Status', async () => {
 	const namespace = 'js-3';
 	const api = stack.apis[0];
-	await api.createNamespacedCustomObject({ ...reports, namespace, body: report(namespace, 'r', 'red') });
-	await assert.rejects(api.createNamespacedCustomObject({ ...reports, namespace, body: report(namespace, 'r', 'red') }), (error) => {
+	const body = report(namespace, 'r', 'red');
+	await api.createNamespacedCustomObject({ ...reports, namespace, body });
+	await assert.rejects(api.createNamespacedCustomObject({ ...reports, namespace, body }), (error) => {
 		const status = typeof error.body === 'string' ? JSON.parse(error.body) : error.body;
 		return error.code === 409 && status.kind === 'Status' && status.reason === 'AlreadyExists';
 	});

@@ -27,9 +27,11 @@ func applied(namespace, name string, labels map[string]string, summary map[strin
 	return report
 }
 
-func apply(t *testing.T, reports dynamic.ResourceInterface, report *unstructured.Unstructured, manager string, force bool) *unstructured.Unstructured {
+func apply(t *testing.T, reports dynamic.ResourceInterface, report *unstructured.Unstructured, manager string,
+	force bool) *unstructured.Unstructured {
 	t.Helper()
-	return must(reports.Apply(t.Context(), report.GetName(), report, metav1.ApplyOptions{FieldManager: manager, Force: force}))(t)
+	return must(reports.Apply(t.Context(), report.GetName(), report,
+		metav1.ApplyOptions{FieldManager: manager, Force: force}))(t)
 }
 
 // owners lists "manager operation" of everybody who owns a field of an object.
@@ -62,32 +64,36 @@ func summaryOf(report *unstructured.Unstructured) string {
 	return strings.Join(counts, ",")
 }
 
-// SSA-01, SSA-03, SSA-04, MF-01: apply creates; what a manager owned alone and applies no more goes; what another owns as well, or
-// alone, stays (e2e apply.go).
+// SSA-01, SSA-03, SSA-04, MF-01: apply creates; what a manager owned alone and applies no more goes; what another owns
+// as well, or alone, stays (e2e apply.go).
 func TestApply(t *testing.T) {
 	namespace := newNamespace()
 	reports := shared.dynamic().Resource(policyReports).Namespace(namespace)
-	one := apply(t, reports, applied(namespace, "r", map[string]string{"a": "1", "b": "1"}, map[string]any{"pass": int64(1), "fail": int64(1)}), "one", false)
+	one := apply(t, reports, applied(namespace, "r", map[string]string{"a": "1", "b": "1"},
+		map[string]any{"pass": int64(1), "fail": int64(1)}), "one", false)
 	if one.GetUID() == "" || one.GetGeneration() != 1 || summaryOf(one) != "pass=1,fail=1" {
 		t.Fatalf("%v", one.Object)
 	}
 	expectOwners(t, one, "pass", "one Apply")
-	apply(t, reports, applied(namespace, "r", map[string]string{"b": "1"}, map[string]any{"warn": int64(3)}), "two", false)
-	again := apply(t, reports, applied(namespace, "r", map[string]string{"a": "1"}, map[string]any{"pass": int64(2)}), "one", false)
+	apply(t, reports, applied(namespace, "r", map[string]string{"b": "1"}, map[string]any{"warn": int64(3)}), "two",
+		false)
+	again := apply(t, reports, applied(namespace, "r", map[string]string{"a": "1"}, map[string]any{"pass": int64(2)}),
+		"one", false)
 	if summaryOf(again) != "pass=2,warn=3" || again.GetLabels()["a"] != "1" || again.GetLabels()["b"] != "1" {
 		t.Errorf("%v", again.Object)
 	}
 	expectOwners(t, again, "b", "two Apply")
 	expectOwners(t, again, "fail")
 	// Nothing changes when the same is applied again.
-	same := apply(t, reports, applied(namespace, "r", map[string]string{"a": "1"}, map[string]any{"pass": int64(2)}), "one", false)
+	same := apply(t, reports, applied(namespace, "r", map[string]string{"a": "1"}, map[string]any{"pass": int64(2)}),
+		"one", false)
 	if same.GetResourceVersion() != again.GetResourceVersion() {
 		t.Errorf("version %s after %s", same.GetResourceVersion(), again.GetResourceVersion())
 	}
 }
 
-// SSA-05, SSA-06, MF-02: a field of another manager is a conflict that names it; force takes it over; fields move from an updating
-// controller to an applying one and back.
+// SSA-05, SSA-06, MF-02: a field of another manager is a conflict that names it; force takes it over; fields move from
+// an updating controller to an applying one and back.
 func TestApplyConflicts(t *testing.T) {
 	namespace := newNamespace()
 	ctx := t.Context()
@@ -111,7 +117,8 @@ func TestApplyConflicts(t *testing.T) {
 	back := apply(t, reports, applied(namespace, "r", nil, map[string]any{"pass": int64(3)}), "two", false)
 	expectOwners(t, back, "pass", "controller Update", "two Apply")
 
-	dry, err := reports.Apply(ctx, "r", wanted, metav1.ApplyOptions{FieldManager: "two", Force: true, DryRun: []string{metav1.DryRunAll}})
+	dry, err := reports.Apply(ctx, "r", wanted, metav1.ApplyOptions{FieldManager: "two", Force: true,
+		DryRun: []string{metav1.DryRunAll}})
 	if err != nil || summaryOf(dry) != "pass=2" {
 		t.Errorf("%v, %v", dry, err)
 	}
@@ -120,8 +127,8 @@ func TestApplyConflicts(t *testing.T) {
 	}
 }
 
-// SSA-01, SSA-02, SSA-06: controller-runtime's apply of a typed object and of an apply configuration, with force; client.Apply beside
-// its merge patch.
+// SSA-01, SSA-02, SSA-06: controller-runtime's apply of a typed object and of an apply configuration, with force;
+// client.Apply beside its merge patch.
 func TestRuntimeApply(t *testing.T) {
 	ctx := t.Context()
 	namespace := newNamespace()
@@ -130,11 +137,13 @@ func TestRuntimeApply(t *testing.T) {
 	report.TypeMeta = metav1.TypeMeta{APIVersion: policyGV.String(), Kind: "PolicyReport"}
 	report.Summary.Pass = 1
 	//lint:ignore SA1019 many controllers still apply this way
-	if err := client.Patch(ctx, report, crclient.Apply, crclient.FieldOwner("typed"), crclient.ForceOwnership); err != nil {
+	if err := client.Patch(ctx, report, crclient.Apply, crclient.FieldOwner("typed"),
+		crclient.ForceOwnership); err != nil {
 		t.Fatal(err)
 	}
 	expectOwners(t, report, "pass", "typed Apply")
-	configuration := crclient.ApplyConfigurationFromUnstructured(applied(namespace, "r", nil, map[string]any{"pass": int64(2)}))
+	configuration := crclient.ApplyConfigurationFromUnstructured(applied(namespace, "r", nil,
+		map[string]any{"pass": int64(2)}))
 	if err := client.Apply(ctx, configuration, crclient.FieldOwner("free")); !apierrors.IsConflict(err) {
 		t.Errorf("%v", err)
 	}
@@ -147,7 +156,8 @@ func TestRuntimeApply(t *testing.T) {
 	expectOwners(t, report, "pass", "free Apply")
 }
 
-// SSA-01, SSA-08, RV-02: many managers apply fields of their own to one report through two proxies: each keeps its own, none conflicts.
+// SSA-01, SSA-08, RV-02: many managers apply fields of their own to one report through two proxies: each keeps its own,
+// none conflicts.
 func TestManyAppliers(t *testing.T) {
 	namespace := newNamespace()
 	reports := shared.dynamic().Resource(policyReports).Namespace(namespace)
@@ -157,7 +167,8 @@ func TestManyAppliers(t *testing.T) {
 		group.Go(func() {
 			for i := range 5 {
 				label := map[string]string{name: string(rune('0' + i))}
-				if _, err := reports.Apply(t.Context(), "r", applied(namespace, "r", label, nil), metav1.ApplyOptions{FieldManager: name}); err != nil {
+				if _, err := reports.Apply(t.Context(), "r", applied(namespace, "r", label, nil),
+					metav1.ApplyOptions{FieldManager: name}); err != nil {
 					t.Errorf("%s: %v", name, err)
 				}
 			}

@@ -15,8 +15,9 @@ import (
 
 var groups = []schema.GroupVersion{policyGV, openGV, ephemeralGV, {Group: "kyverno.io", Version: "v1alpha2"}}
 
-// DISC-01, DISC-04, DISC-10, AGG-30: present and missing resources; the preferred version of each group; aggregated discovery in one request
-// for each of /api and /apis, and the same groups from the legacy documents (e2e discovery.go, aggregated_discovery.go).
+// DISC-01, DISC-04, DISC-10, AGG-30: present and missing resources; the preferred version of each group; aggregated
+// discovery in one request for each of /api and /apis, and the same groups from the legacy documents (e2e discovery.go,
+// aggregated_discovery.go).
 func TestDiscovery(t *testing.T) {
 	config, requests := recorded(shared.config())
 	client := discovery.NewDiscoveryClientForConfigOrDie(config)
@@ -54,7 +55,8 @@ func TestDiscovery(t *testing.T) {
 		}
 		resources := must(client.ServerResourcesForGroupVersion(gv.String()))(t)
 		for _, resource := range resources.APIResources {
-			for _, verb := range []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"} {
+			for _, verb := range []string{"create", "delete", "deletecollection", "get", "list", "patch", "update",
+				"watch"} {
 				if !strings.Contains(resource.Name, "/") && !slices.Contains(resource.Verbs, verb) {
 					t.Errorf("%s has verbs %v", resource.Name, resource.Verbs)
 				}
@@ -63,7 +65,8 @@ func TestDiscovery(t *testing.T) {
 	}
 	present := schema.GroupVersionResource{Group: policyGV.Group, Version: policyGV.Version, Resource: "policyreports"}
 	for resource, enabled := range map[schema.GroupVersionResource]bool{
-		present: true, policyGV.WithResource("nothings"): false, {Group: policyGV.Group, Version: "v9", Resource: "policyreports"}: false} {
+		present: true, policyGV.WithResource("nothings"): false,
+		{Group: policyGV.Group, Version: "v9", Resource: "policyreports"}: false} {
 		if got, err := discovery.IsResourceEnabled(client, resource); err != nil || got != enabled {
 			t.Errorf("%s: %v, %v", resource, got, err)
 		}
@@ -76,7 +79,10 @@ func TestDiscovery(t *testing.T) {
 // sorted gives the lists in the order of their versions; what the aggregated form does not carry is left out.
 func sorted(lists []*metav1.APIResourceList) []*metav1.APIResourceList {
 	lists = slices.Clone(lists)
-	slices.SortFunc(lists, func(a, b *metav1.APIResourceList) int { return strings.Compare(a.GroupVersion, b.GroupVersion) })
+	slices.SortFunc(lists, func(a, b *metav1.APIResourceList) int {
+		return strings.Compare(a.GroupVersion,
+			b.GroupVersion)
+	})
 	for _, list := range lists {
 		list.TypeMeta = metav1.TypeMeta{}
 		if list.APIResources == nil {
@@ -100,7 +106,8 @@ func TestRESTMapper(t *testing.T) {
 		t.Errorf("%+v", mapping)
 	}
 	expander := restmapper.NewShortcutExpander(mapper, noCache{client}, nil)
-	for short, want := range map[string]schema.GroupVersionResource{"polr": policyReports, "cephr": clusterEphemeralReports, "policyreport": policyReports} {
+	for short, want := range map[string]schema.GroupVersionResource{"polr": policyReports,
+		"cephr": clusterEphemeralReports, "policyreport": policyReports} {
 		if got := must(expander.ResourceFor(schema.GroupVersionResource{Resource: short}))(t); got != want {
 			t.Errorf("%s is %v", short, got)
 		}
@@ -113,8 +120,8 @@ func (noCache) Fresh() bool { return true }
 
 func (noCache) Invalidate() {}
 
-// OAPI-01, OAPI-02, OAPI-10, OAPI-20: OpenAPI v3 of every group through client-go's parser, with the reports' schemas and the kinds that
-// they belong to; v2 as protobuf (e2e openapiv3.go, crd_publish_openapi.go).
+// OAPI-01, OAPI-02, OAPI-10, OAPI-20: OpenAPI v3 of every group through client-go's parser, with the reports' schemas
+// and the kinds that they belong to; v2 as protobuf (e2e openapiv3.go, crd_publish_openapi.go).
 func TestOpenAPI(t *testing.T) {
 	client := discovery.NewDiscoveryClientForConfigOrDie(shared.config())
 	root := openapi3.NewRoot(client.OpenAPIV3())
@@ -140,7 +147,8 @@ func TestOpenAPI(t *testing.T) {
 		}
 	}
 	slices.Sort(kinds)
-	for _, kind := range []string{"ClusterPolicyReport", "ClusterPolicyReportList", "PolicyReport", "PolicyReportList"} {
+	for _, kind := range []string{"ClusterPolicyReport", "ClusterPolicyReportList", "PolicyReport",
+		"PolicyReportList"} {
 		if !slices.Contains(kinds, kind) {
 			t.Errorf("%s has no schema: %v", kind, kinds)
 		}
@@ -149,7 +157,8 @@ func TestOpenAPI(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if two.GetSwagger() != "2.0" || len(two.GetPaths().GetPath()) == 0 || len(two.GetDefinitions().GetAdditionalProperties()) == 0 {
+	if two.GetSwagger() != "2.0" || len(two.GetPaths().GetPath()) == 0 ||
+		len(two.GetDefinitions().GetAdditionalProperties()) == 0 {
 		t.Errorf("v2: %s", two.GetSwagger())
 	}
 }

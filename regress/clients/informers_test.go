@@ -35,7 +35,8 @@ type follower struct {
 	state func() map[string]string
 	// failure is what has stopped it for good.
 	failure func() error
-	// missed gives the versions, of some, that it should have been told of and was not; nil: nothing is known of single events.
+	// missed gives the versions, of some, that it should have been told of and was not; nil: nothing is known of single
+	// events.
 	missed func(versions []uint64) []uint64
 	begin  uint64 // it is told of later versions
 }
@@ -55,7 +56,8 @@ func (s scope) String() string {
 
 // list is what every follower has to arrive at.
 func (s scope) list(ctx context.Context, on *stack) (map[string]string, error) {
-	list, err := on.dynamic().Resource(s.resource).Namespace(s.namespace).List(ctx, metav1.ListOptions{LabelSelector: s.selector})
+	list, err := on.dynamic().Resource(s.resource).Namespace(s.namespace).List(ctx,
+		metav1.ListOptions{LabelSelector: s.selector})
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +84,8 @@ func stateOf[T any](items []T) map[string]string {
 
 func noFailure() error { return nil }
 
-func followInformer(ctx context.Context, name string, informer cache.SharedIndexInformer, transform cache.TransformFunc) follower {
+func followInformer(ctx context.Context, name string, informer cache.SharedIndexInformer,
+	transform cache.TransformFunc) follower {
 	if err := informer.SetTransform(transform); err != nil {
 		panic(err)
 	}
@@ -95,9 +98,9 @@ func followInformer(ctx context.Context, name string, informer cache.SharedIndex
 	}
 }
 
-// forgetKind is a transform for informers of Go types.  The items of a list in JSON tell their kind, here as in a list of custom
-// resources from kube-apiserver, and the decoder leaves it there; the decoder of events takes it away.  The detector would stumble
-// over that.
+// forgetKind is a transform for informers of Go types.  The items of a list in JSON tell their kind, here as in a list
+// of custom resources from kube-apiserver, and the decoder leaves it there; the decoder of events takes it away.  The
+// detector would stumble over that.
 func forgetKind(object any) (any, error) {
 	if typed, ok := object.(runtime.Object); ok {
 		typed.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
@@ -106,13 +109,15 @@ func forgetKind(object any) (any, error) {
 }
 
 func followDynamic(ctx context.Context, on *stack, s scope) follower {
-	factory := dynamicinformer.NewFilteredDynamicSharedInformerFactory(on.dynamic(), 2*time.Second, s.namespace, s.tweak)
+	factory := dynamicinformer.NewFilteredDynamicSharedInformerFactory(on.dynamic(), 2*time.Second, s.namespace,
+		s.tweak)
 	return followInformer(ctx, "dynamic informer of "+s.String(), factory.ForResource(s.resource).Informer(), nil)
 }
 
 func followMetadata(ctx context.Context, on *stack, s scope) follower {
 	factory := metadatainformer.NewFilteredSharedInformerFactory(on.metadata(), 2*time.Second, s.namespace, s.tweak)
-	return followInformer(ctx, "metadata informer of "+s.String(), factory.ForResource(s.resource).Informer(), forgetKind)
+	return followInformer(ctx, "metadata informer of "+s.String(), factory.ForResource(s.resource).Informer(),
+		forgetKind)
 }
 
 // followTyped is the informer that informer-gen makes for a generated client.
@@ -128,7 +133,8 @@ func followTyped(ctx context.Context, on *stack, s scope) follower {
 			return client.Watch(ctx, options)
 		},
 	}
-	informer := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(lists, client), &PolicyReport{}, 2*time.Second,
+	informer := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(lists, client), &PolicyReport{},
+		2*time.Second,
 		cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 	return followInformer(ctx, "typed informer of "+s.String(), informer, forgetKind)
 }
@@ -259,7 +265,8 @@ func followAll(ctx context.Context, t *testing.T, on *stack) map[scope][]followe
 	odd := scope{policyReports, churnNamespace + "2", "colour in (red,green),writer notin (0,2,4,6)"}
 	followers := map[scope][]follower{}
 	for _, s := range []scope{all, cluster, one, red, odd} {
-		followers[s] = append(followers[s], followDynamic(ctx, on, s), followMetadata(ctx, on, s), followRetryWatcher(ctx, t, on, s))
+		followers[s] = append(followers[s], followDynamic(ctx, on, s), followMetadata(ctx, on, s),
+			followRetryWatcher(ctx, t, on, s))
 	}
 	for _, s := range []scope{all, one, red} {
 		followers[s] = append(followers[s], followTyped(ctx, on, s))
@@ -298,7 +305,8 @@ func agree(ctx context.Context, t *testing.T, on *stack, followers map[scope][]f
 func difference(state, list map[string]string) error {
 	for _, key := range slices.Sorted(maps.Keys(state)) {
 		if list[key] != state[key] {
-			return fmt.Errorf("%d objects, listed %d; %s is %q, listed %q", len(state), len(list), key, state[key], list[key])
+			return fmt.Errorf("%d objects, listed %d; %s is %q, listed %q", len(state), len(list), key, state[key],
+				list[key])
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(list)) {
@@ -324,9 +332,10 @@ func progress(t *testing.T, changes int64) {
 	})
 }
 
-// INF-01, INF-02, INF-03, INF-04, W-02, W-11, W-20, W-21, W-30, W-41, WL-04: informers of every kind follow 8 writers through two
-// proxies; new ones begin in the midst of it, so that the consistency detector compares their first state with an exact list; in the
-// end each holds what a list holds, and those that keep account of single events have been told of every version that was written.
+// INF-01, INF-02, INF-03, INF-04, W-02, W-11, W-20, W-21, W-30, W-41, WL-04: informers of every kind follow 8 writers
+// through two proxies; new ones begin in the midst of it, so that the consistency detector compares their first state
+// with an exact list; in the end each holds what a list holds, and those that keep account of single events have been
+// told of every version that was written.
 func TestChurn(t *testing.T) {
 	if !consistencydetector.IsDataConsistencyDetectionForWatchListEnabled() {
 		t.Fatal("KUBE_WATCHLIST_INCONSISTENCY_DETECTOR is not set")
@@ -335,7 +344,8 @@ func TestChurn(t *testing.T) {
 	followers := followAll(ctx, t, shared)
 	for range 5 {
 		progress(t, 200)
-		for _, s := range []scope{{policyReports, "", ""}, {policyReports, churnNamespace + "3", "colour!=blue"}, {clusterPolicyReports, "", ""}} {
+		for _, s := range []scope{{policyReports, "", ""}, {policyReports, churnNamespace + "3", "colour!=blue"},
+			{clusterPolicyReports, "", ""}} {
 			followers[s] = append(followers[s], followDynamic(ctx, shared, s), followMetadata(ctx, shared, s))
 		}
 	}
@@ -361,13 +371,15 @@ func TestChurn(t *testing.T) {
 	}
 }
 
-// INF-04: what KUBE_LIST_FROM_CACHE_INCONSISTENCY_DETECTOR switched on in client-go up to 1.33, for which client-go has the check but no
-// switch any more: a list that may come from a cache equals the list at exactly its version.  It panics on a difference.
+// INF-04: what KUBE_LIST_FROM_CACHE_INCONSISTENCY_DETECTOR switched on in client-go up to 1.33, for which client-go has
+// the check but no switch any more: a list that may come from a cache equals the list at exactly its version.  It
+// panics on a difference.
 func TestListFromCacheIsConsistent(t *testing.T) {
 	ctx := t.Context()
 	objects := shared.dynamic()
 	metadatas := shared.metadata()
-	for _, s := range []scope{{policyReports, "", ""}, {policyReports, churnNamespace + "0", ""}, {policyReports, "", "colour=green"}, {clusterPolicyReports, "", ""}} {
+	for _, s := range []scope{{policyReports, "", ""}, {policyReports, churnNamespace + "0", ""},
+		{policyReports, "", "colour=green"}, {clusterPolicyReports, "", ""}} {
 		for _, options := range []metav1.ListOptions{{ResourceVersion: "0"}, {ResourceVersion: "0", Limit: 500}, {}} {
 			options.LabelSelector = s.selector
 			for range 5 {
@@ -375,7 +387,8 @@ func TestListFromCacheIsConsistent(t *testing.T) {
 				whole := func(ctx context.Context, options metav1.ListOptions) (*unstructured.UnstructuredList, error) {
 					return objects.Resource(s.resource).Namespace(s.namespace).List(ctx, options)
 				}
-				partial := func(ctx context.Context, options metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
+				partial := func(ctx context.Context, options metav1.ListOptions) (*metav1.PartialObjectMetadataList,
+					error) {
 					return metadatas.Resource(s.resource).Namespace(s.namespace).List(ctx, options)
 				}
 				checkList(ctx, t, options, whole)
@@ -430,8 +443,9 @@ func (h *handled) expect(t *testing.T, added, updated, deleted int64) {
 	})
 }
 
-// INF-02, INF-03: a shared informer factory with resync: each change reaches the handlers once, a resync tells every object again
-// under its old version (Policy Reporter's pattern: then it gets the object), the lister and the index know all.
+// INF-02, INF-03: a shared informer factory with resync: each change reaches the handlers once, a resync tells every
+// object again under its old version (Policy Reporter's pattern: then it gets the object), the lister and the index
+// know all.
 func TestSharedInformerFactory(t *testing.T) {
 	ctx := t.Context()
 	namespace := newNamespace()
@@ -439,7 +453,8 @@ func TestSharedInformerFactory(t *testing.T) {
 	whole := dynamicinformer.NewFilteredDynamicSharedInformerFactory(shared.dynamic(), time.Second, namespace, nil)
 	partial := metadatainformer.NewFilteredSharedInformerFactory(shared.metadata(), time.Second, namespace, nil)
 	var told [2]handled
-	for i, informer := range []informers.GenericInformer{whole.ForResource(policyReports), partial.ForResource(policyReports)} {
+	for i, informer := range []informers.GenericInformer{whole.ForResource(policyReports),
+		partial.ForResource(policyReports)} {
 		if _, err := informer.Informer().AddEventHandler(told[i].handler()); err != nil {
 			t.Fatal(err)
 		}
@@ -453,7 +468,8 @@ func TestSharedInformerFactory(t *testing.T) {
 	}
 	partial.WaitForCacheSync(ctx.Done())
 	for i := range 10 {
-		if _, err := reports.Create(ctx, newReport(namespace, fmt.Sprint("r", i), nil), metav1.CreateOptions{}); err != nil {
+		if _, err := reports.Create(ctx, newReport(namespace, fmt.Sprint("r", i), nil),
+			metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -488,7 +504,8 @@ func TestSharedInformerFactory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if pass, _, _ := unstructured.NestedInt64(object.(*unstructured.Unstructured).Object, "summary", "pass"); pass != 5 {
+	if pass, _, _ := unstructured.NestedInt64(object.(*unstructured.Unstructured).Object, "summary",
+		"pass"); pass != 5 {
 		t.Errorf("the lister's r4 has pass %d", pass)
 	}
 	if _, err := lister.Get("r0"); !apierrors.IsNotFound(err) {

@@ -154,7 +154,8 @@ func (k *kyverno) produce(ctx context.Context, number int) {
 		}
 		namespace := fmt.Sprint("kyverno-", i%kyvernoNamespaces)
 		report := newEphemeralReport(namespace, resourceUID(i), source)
-		created, err := typedClient(config, namespace).Create(context.WithoutCancel(ctx), report, metav1.CreateOptions{})
+		created, err := typedClient(config, namespace).Create(context.WithoutCancel(ctx), report,
+			metav1.CreateOptions{})
 		switch {
 		case err == nil:
 			stored.add(created.UID, namespace+"/"+created.Name)
@@ -185,7 +186,8 @@ func typedClient(config *rest.Config, namespace string) *ephemeralReportClient {
 	return client.(*ephemeralReportClient)
 }
 
-// breakers counts the reports there are: a metadata list without selector, then a RetryWatcher that looks for one source.
+// breakers counts the reports there are: a metadata list without selector, then a RetryWatcher that looks for one
+// source.
 func (k *kyverno) startBreaker(ctx context.Context, config *rest.Config) {
 	client := metadata.NewForConfigOrDie(config).Resource(ephemeralReports)
 	list, err := client.List(ctx, metav1.ListOptions{})
@@ -226,7 +228,8 @@ func (k *kyverno) startBreaker(ctx context.Context, config *rest.Config) {
 // startAggregation starts the metadata informers and the workers behind them.
 func (k *kyverno) startAggregation(ctx context.Context, config *rest.Config) {
 	factory := metadatainformer.NewSharedInformerFactory(metadata.NewForConfigOrDie(config), 0)
-	for _, resource := range []schema.GroupVersionResource{ephemeralReports, clusterEphemeralReports, policyReports, clusterPolicyReports} {
+	for _, resource := range []schema.GroupVersionResource{ephemeralReports, clusterEphemeralReports, policyReports,
+		clusterPolicyReports} {
 		informer := factory.ForResource(resource).Informer()
 		if err := informer.SetTransform(forgetKind); err != nil {
 			k.t.Fatal(err)
@@ -259,8 +262,8 @@ func (k *kyverno) startAggregation(ctx context.Context, config *rest.Config) {
 	}
 }
 
-// enqueue is for the front queue, whose keys are reports, unless the report has an owner: the back queue has a key for each resource,
-// so that one worker at a time merges its reports.
+// enqueue is for the front queue, whose keys are reports, unless the report has an owner: the back queue has a key for
+// each resource, so that one worker at a time merges its reports.
 func (k *kyverno) enqueue(object *metav1.PartialObjectMetadata) {
 	key := work{namespace: object.Namespace, name: object.Name}
 	if len(object.OwnerReferences) > 0 {
@@ -303,7 +306,8 @@ func (k *kyverno) adopt(ctx context.Context, config *rest.Config, key work) erro
 	if err != nil || len(report.OwnerReferences) > 0 {
 		return err
 	}
-	report.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "web", UID: types.UID(report.Labels[uidLabel])}}
+	report.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "web",
+		UID: types.UID(report.Labels[uidLabel])}}
 	_, err = ephemerals.Update(ctx, report, metav1.UpdateOptions{})
 	return err
 }
@@ -321,13 +325,15 @@ func (k *kyverno) merge(ctx context.Context, config *rest.Config, key work) erro
 	if err != nil {
 		return err
 	}
-	list.Items = slices.DeleteFunc(list.Items, func(item EphemeralReport) bool { return len(item.OwnerReferences) == 0 })
+	list.Items = slices.DeleteFunc(list.Items,
+		func(item EphemeralReport) bool { return len(item.OwnerReferences) == 0 })
 	if len(list.Items) == 0 {
 		return nil
 	}
 	if !exists {
 		permanent = &PolicyReport{ObjectMeta: metav1.ObjectMeta{Name: key.uid, Namespace: key.namespace,
-			Labels: map[string]string{"app.kubernetes.io/managed-by": "kyverno"}, OwnerReferences: list.Items[0].OwnerReferences}}
+			Labels:          map[string]string{"app.kubernetes.io/managed-by": "kyverno"},
+			OwnerReferences: list.Items[0].OwnerReferences}}
 	}
 	known := map[string]bool{}
 	for _, result := range permanent.Results {
@@ -349,7 +355,8 @@ func (k *kyverno) merge(ctx context.Context, config *rest.Config, key work) erro
 		return err
 	}
 	for i := range list.Items {
-		if err := ephemerals.Delete(ctx, list.Items[i].Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		if err := ephemerals.Delete(ctx, list.Items[i].Name, metav1.DeleteOptions{}); err != nil &&
+			!apierrors.IsNotFound(err) {
 			return err
 		}
 	}
@@ -372,7 +379,8 @@ func (p *policyReporter) start(ctx context.Context, k *kyverno, config *rest.Con
 		report, err := typedPolicyReports(config, object.Namespace).Get(ctx, object.Name, metav1.GetOptions{})
 		switch {
 		case err == nil && version(report) < version(object):
-			k.fail(fmt.Errorf("told of version %s of %s, got %s", object.ResourceVersion, object.Name, report.ResourceVersion))
+			k.fail(fmt.Errorf("told of version %s of %s, got %s", object.ResourceVersion, object.Name,
+				report.ResourceVersion))
 		case err == nil:
 			p.Lock()
 			p.versions[object.Namespace+"/"+object.Name] = report.ResourceVersion
@@ -381,7 +389,8 @@ func (p *policyReporter) start(ctx context.Context, k *kyverno, config *rest.Con
 			k.fail(fmt.Errorf("told of %s, but: %w", object.Name, err))
 		}
 	}
-	for _, resource := range []schema.GroupVersionResource{policyReports, clusterPolicyReports, openReports, clusterOpenReports} {
+	for _, resource := range []schema.GroupVersionResource{policyReports, clusterPolicyReports, openReports,
+		clusterOpenReports} {
 		informer := factory.ForResource(resource).Informer()
 		if err := informer.SetTransform(forgetKind); err != nil {
 			k.t.Fatal(err)
@@ -411,15 +420,17 @@ func version(object interface{ GetResourceVersion() string }) uint64 {
 	return number
 }
 
-// INF-01, INF-02, W-11, W-41, W-50, GET-01, CRE-04, RV-02: Kyverno's controllers and Policy Reporter against two proxies, one of which is
-// restarted twice: no event is lost, nothing is told twice, nobody meets a 410, no RetryWatcher ends, no informer lists again.
+// INF-01, INF-02, W-11, W-41, W-50, GET-01, CRE-04, RV-02: Kyverno's controllers and Policy Reporter against two
+// proxies, one of which is restarted twice: no event is lost, nothing is told twice, nobody meets a 410, no
+// RetryWatcher ends, no informer lists again.
 func TestKyverno(t *testing.T) {
 	duration := kyvernoTime(t)
 	churn.pause()
 	defer churn.resume()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	k := &kyverno{t: t, stack: ownStack(t), queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[work]())}
+	k := &kyverno{t: t, stack: ownStack(t),
+		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[work]())}
 	defer k.queue.ShutDown()
 	config, requests := recorded(k.stack.config())
 	var reporter policyReporter
@@ -447,8 +458,10 @@ func TestKyverno(t *testing.T) {
 	admitted, scanned := k.admitted.copy(), k.scanned.copy()
 	until(t, "the end of the aggregation", func() error {
 		k.check()
-		if list, err := metadata.NewForConfigOrDie(config).Resource(ephemeralReports).List(ctx, metav1.ListOptions{}); err != nil || len(list.Items) > 0 {
-			return fmt.Errorf("error %v, %d reports are left, queue %d, busy %d", err, len(list.Items), k.queue.Len(), k.busy.Load())
+		if list, err := metadata.NewForConfigOrDie(config).Resource(ephemeralReports).List(ctx,
+			metav1.ListOptions{}); err != nil || len(list.Items) > 0 {
+			return fmt.Errorf("error %v, %d reports are left, queue %d, busy %d", err, len(list.Items), k.queue.Len(),
+				k.busy.Load())
 		}
 		if left := k.breaker.count(); left > 0 {
 			return fmt.Errorf("the breaker counts %d", left)
@@ -522,8 +535,9 @@ func expectAll(t *testing.T, who string, seen, stored map[types.UID]string, lost
 	}
 }
 
-// checkRequests looks at the answers: no 410, and one list for each of the nine informers and the breaker, or a watch that began with
-// the state.  Of the lists with a selector of aggregation and the final ones of the test nothing is said.
+// checkRequests looks at the answers: no 410, and one list for each of the nine informers and the breaker, or a watch
+// that began with the state.  Of the lists with a selector of aggregation and the final ones of the test nothing is
+// said.
 func checkRequests(t *testing.T, requests []sentRequest) {
 	t.Helper()
 	codes := map[int]int{}
@@ -549,11 +563,13 @@ func checkRequests(t *testing.T, requests []sentRequest) {
 		}
 	}
 	// Aggregation has informers of four resources, Policy Reporter of four; two of them are the same.
-	for resource, count := range map[schema.GroupVersionResource]int{ephemeralReports: 1, clusterEphemeralReports: 1, policyReports: 2,
+	for resource, count := range map[schema.GroupVersionResource]int{ephemeralReports: 1, clusterEphemeralReports: 1,
+		policyReports:        2,
 		clusterPolicyReports: 2, openReports: 1, clusterOpenReports: 1} {
 		path := fmt.Sprintf("/apis/%s/%s/%s", resource.Group, resource.Version, resource.Resource)
 		if states[path] != count {
-			t.Errorf("informers asked %d times for the state of %s, not %d times", states[path], resource.Resource, count)
+			t.Errorf("informers asked %d times for the state of %s, not %d times", states[path], resource.Resource,
+				count)
 		}
 	}
 }

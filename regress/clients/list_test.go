@@ -23,7 +23,8 @@ func fill(t *testing.T, on *stack, count int) (string, dynamic.ResourceInterface
 	namespace := newNamespace()
 	reports := on.dynamic().Resource(policyReports).Namespace(namespace)
 	for i := range count {
-		create(t, reports, newReport(namespace, fmt.Sprintf("r%02d", i), map[string]string{"parity": fmt.Sprint(i % 2)}))
+		create(t, reports, newReport(namespace, fmt.Sprintf("r%02d", i),
+			map[string]string{"parity": fmt.Sprint(i % 2)}))
 	}
 	return namespace, reports
 }
@@ -36,8 +37,8 @@ func namesOf(items []unstructured.Unstructured) []string {
 	return names
 }
 
-// PAGE-02, PAGE-03, PAGE-04, PAGE-05, PAGE-07: pages of any size add up to the list, all at one version, though others write meanwhile and
-// both proxies answer (e2e chunking.go, should return chunks of results for list calls).
+// PAGE-02, PAGE-03, PAGE-04, PAGE-05, PAGE-07: pages of any size add up to the list, all at one version, though others
+// write meanwhile and both proxies answer (e2e chunking.go, should return chunks of results for list calls).
 func TestChunks(t *testing.T) {
 	ctx := t.Context()
 	_, reports := fill(t, shared, 40)
@@ -54,7 +55,8 @@ func TestChunks(t *testing.T) {
 			switch {
 			case version != "" && page.GetResourceVersion() != version:
 				t.Errorf("limit %d: a page at %s after one at %s", limit, page.GetResourceVersion(), version)
-			case left > 0 && (page.GetContinue() == "" || int64(len(page.Items)) != limit || remaining == nil || *remaining != left):
+			case left > 0 && (page.GetContinue() == "" || int64(len(page.Items)) != limit || remaining == nil ||
+				*remaining != left):
 				t.Errorf("limit %d: a page of %d, %d left, said %v", limit, len(page.Items), left, remaining)
 			case left == 0 && (page.GetContinue() != "" || remaining != nil):
 				t.Errorf("limit %d: the last page says %q, %v", limit, page.GetContinue(), remaining)
@@ -70,9 +72,9 @@ func TestChunks(t *testing.T) {
 	}
 }
 
-// EXP-01, PAGE-02: a page of a list whose version has been compacted away is refused with 410 and a token that goes on behind the same
-// key with what is there now, at one new version (e2e chunking.go, should support continue listing from the last key if the original
-// version has been compacted away, though the list is inconsistent).
+// EXP-01, PAGE-02: a page of a list whose version has been compacted away is refused with 410 and a token that goes on
+// behind the same key with what is there now, at one new version (e2e chunking.go, should support continue listing from
+// the last key if the original version has been compacted away, though the list is inconsistent).
 func TestChunksAfterCompaction(t *testing.T) {
 	ctx := t.Context()
 	own := ownStack(t)
@@ -100,7 +102,8 @@ func TestChunksAfterCompaction(t *testing.T) {
 			t.Errorf("a page at %s after one at %s", page.GetResourceVersion(), version)
 		}
 		remaining := page.GetRemainingItemCount()
-		if left := int64(30 - len(names)); left == 0 && remaining != nil || left > 0 && (remaining == nil || *remaining != left) {
+		if left := int64(30 - len(names)); left == 0 && remaining != nil || left > 0 &&
+			(remaining == nil || *remaining != left) {
 			t.Errorf("%d left, said %v", left, remaining)
 		}
 		version, token = page.GetResourceVersion(), page.GetContinue()
@@ -137,13 +140,14 @@ func TestChunksAfterCompaction(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if items := list.(*unstructured.UnstructuredList).Items; len(items) != 39 || items[0].GetName() != "r01" || calls != 3 {
+	if items := list.(*unstructured.UnstructuredList).Items; len(items) != 39 || items[0].GetName() != "r01" ||
+		calls != 3 {
 		t.Errorf("after %d calls the pager gives %v", calls, namesOf(items))
 	}
 }
 
-// PAGE-07, INF-01: the pager's list, its walk over items, and an informer with a page size, which begins at version 0 (TestListPager_List,
-// TestListPager_EachListItem, TestReflectorWatchListPageSize).
+// PAGE-07, INF-01: the pager's list, its walk over items, and an informer with a page size, which begins at version 0
+// (TestListPager_List, TestListPager_EachListItem, TestReflectorWatchListPageSize).
 func TestPager(t *testing.T) {
 	ctx := t.Context()
 	_, reports := fill(t, shared, 23)
@@ -183,7 +187,8 @@ func TestPager(t *testing.T) {
 	go reflector.RunWithContext(ctx)
 	until(t, "a page with a token", func() error {
 		for _, request := range requests.take() {
-			if query := request.URL.Query(); query.Get("limit") == "4" && query.Get("continue") != "" && request.code == 200 {
+			if query := request.URL.Query(); query.Get("limit") == "4" && query.Get("continue") != "" &&
+				request.code == 200 {
 				return nil
 			}
 		}
@@ -197,9 +202,9 @@ func TestPager(t *testing.T) {
 	})
 }
 
-// TAB-01, TAB-05, TAB-08, NEG-03, PAGE-03: tables: columns, pages of rows with the objects' metadata, across all namespaces; a version of
-// Table that does not exist is 406 (e2e table_conversion.go, should return pod details, should return chunks of table results for list
-// calls, should return generic metadata details across all namespaces).
+// TAB-01, TAB-05, TAB-08, NEG-03, PAGE-03: tables: columns, pages of rows with the objects' metadata, across all
+// namespaces; a version of Table that does not exist is 406 (e2e table_conversion.go, should return pod details, should
+// return chunks of table results for list calls, should return generic metadata details across all namespaces).
 func TestTables(t *testing.T) {
 	ctx := t.Context()
 	namespace, _ := fill(t, shared, 20)
@@ -219,7 +224,8 @@ func TestTables(t *testing.T) {
 	const accept = "application/json;as=Table;v=v1;g=meta.k8s.io"
 	path := "/apis/" + policyGV.String() + "/namespaces/" + namespace + "/policyreports"
 	one := must(table(path+"/r07", accept, nil))(t)
-	if len(one.Rows) != 1 || len(one.Rows[0].Cells) != len(one.ColumnDefinitions) || one.ColumnDefinitions[0].Name != "Name" ||
+	if len(one.Rows) != 1 || len(one.Rows[0].Cells) != len(one.ColumnDefinitions) ||
+		one.ColumnDefinitions[0].Name != "Name" ||
 		one.ColumnDefinitions[0].Format != "name" || one.Rows[0].Cells[0] != "r07" {
 		t.Errorf("%+v", one)
 	}
@@ -231,7 +237,8 @@ func TestTables(t *testing.T) {
 		}
 		for _, row := range page.Rows {
 			var object metav1.PartialObjectMetadata
-			if err := json.Unmarshal(row.Object.Raw, &object); err != nil || object.Kind != "PartialObjectMetadata" || object.Namespace != namespace {
+			if err := json.Unmarshal(row.Object.Raw, &object); err != nil || object.Kind != "PartialObjectMetadata" ||
+				object.Namespace != namespace {
 				t.Errorf("%s: %v", row.Object.Raw, err)
 			}
 			names = append(names, object.Name)
@@ -248,7 +255,8 @@ func TestTables(t *testing.T) {
 	if len(all.Rows) != 3 || all.ResourceVersion == "" {
 		t.Errorf("%+v", all)
 	}
-	if _, err := table(path, "application/json;as=Table;v=v1alpha99;g=meta.k8s.io", nil); !apierrors.IsNotAcceptable(err) {
+	if _, err := table(path, "application/json;as=Table;v=v1alpha99;g=meta.k8s.io",
+		nil); !apierrors.IsNotAcceptable(err) {
 		t.Errorf("%v", err)
 	}
 }

@@ -1,9 +1,10 @@
-// Package clients runs the clients that Kubernetes programs are made of against two proxies of one database: client-go's dynamic,
-// metadata and typed clients, its informers in all forms, RetryWatcher and pager, and controller-runtime's cache and client.
+// Package clients runs the clients that Kubernetes programs are made of against two proxies of one database:
+// client-go's dynamic, metadata and typed clients, its informers in all forms, RetryWatcher and pager, and
+// controller-runtime's cache and client.
 //
-// While the tests run, writers change reports at full speed through both proxies (writers_test.go).  The suite is run with the
-// feature gate WatchListClient off and on, and with client-go's consistency detector, which panics when an informer's first state
-// differs from a list at the same version.
+// While the tests run, writers change reports at full speed through both proxies (writers_test.go).  The suite is run
+// with the feature gate WatchListClient off and on, and with client-go's consistency detector, which panics when an
+// informer's first state differs from a list at the same version.
 //
 // Comments name the items of the conformance list that a test proves.
 package clients
@@ -33,7 +34,8 @@ var complaints struct {
 }
 
 func complain(_ context.Context, err error, message string, _ ...interface{}) {
-	for _, known := range []string{"Unexpected watch event", "Unable to", "Unknown watch event", "Unsupported watch event"} {
+	for _, known := range []string{"Unexpected watch event", "Unable to", "Unknown watch event",
+		"Unsupported watch event"} {
 		if strings.HasPrefix(message, known) {
 			complaints.Lock()
 			complaints.lines = append(complaints.lines, fmt.Sprintf("%s: %v", message, err))
@@ -76,6 +78,7 @@ func run(m *testing.M) int {
 		fmt.Fprintf(os.Stderr, "an informer met what it could not use: %s\n", line)
 		code = 1
 	}
-	fmt.Fprintf(os.Stderr, "WatchListClient %v, %d changes by %d writers\n", watchListOn(), churn.changes.Load(), writerCount)
+	fmt.Fprintf(os.Stderr, "WatchListClient %v, %d changes by %d writers\n", watchListOn(), churn.changes.Load(),
+		writerCount)
 	return code
 }

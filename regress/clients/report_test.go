@@ -163,14 +163,17 @@ func restClientFor(config *rest.Config, gv schema.GroupVersion, scheme *runtime.
 
 func typedPolicyReports(config *rest.Config, namespace string) *policyReportClient {
 	scheme := newScheme()
-	return gentype.NewClientWithList("policyreports", restClientFor(config, policyGV, scheme), runtime.NewParameterCodec(scheme), namespace,
+	return gentype.NewClientWithList("policyreports", restClientFor(config, policyGV, scheme),
+		runtime.NewParameterCodec(scheme), namespace,
 		func() *PolicyReport { return &PolicyReport{} }, func() *PolicyReportList { return &PolicyReportList{} })
 }
 
 func typedEphemeralReports(config *rest.Config, namespace string) *ephemeralReportClient {
 	scheme := newScheme()
-	return gentype.NewClientWithList("ephemeralreports", restClientFor(config, ephemeralGV, scheme), runtime.NewParameterCodec(scheme), namespace,
-		func() *EphemeralReport { return &EphemeralReport{} }, func() *EphemeralReportList { return &EphemeralReportList{} })
+	return gentype.NewClientWithList("ephemeralreports", restClientFor(config, ephemeralGV, scheme),
+		runtime.NewParameterCodec(scheme), namespace,
+		func() *EphemeralReport { return &EphemeralReport{} },
+		func() *EphemeralReportList { return &EphemeralReportList{} })
 }
 
 // newEphemeralReport is what an admission controller makes of a request about a resource.
@@ -188,10 +191,12 @@ func newEphemeralReport(namespace, resourceUID, source string) *EphemeralReport 
 			Namespace:    namespace,
 			GenerateName: resourceUID + "-",
 			Labels:       maps.Clone(labels),
-			Annotations:  map[string]string{"audit.kyverno.io/resource.namespace": namespace, "audit.kyverno.io/resource.name": "web"},
+			Annotations: map[string]string{"audit.kyverno.io/resource.namespace": namespace,
+				"audit.kyverno.io/resource.name": "web"},
 		},
 		Spec: ephemeralSpec{
-			Owner:   metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: "web", UID: "0a0a0a0a-0000-4000-8000-000000000000"},
+			Owner: metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: "web",
+				UID: "0a0a0a0a-0000-4000-8000-000000000000"},
 			Summary: summary{Pass: 1},
 			Results: []result{{Policy: "require-labels", Rule: "check", Result: "pass", Source: "kyverno",
 				Timestamp: &metav1.Timestamp{Seconds: time.Now().Unix()}}},
@@ -201,5 +206,6 @@ func newEphemeralReport(namespace, resourceUID, source string) *EphemeralReport 
 
 // keyOf names an object and its version; states of informers are compared by these.
 func keyOf(object metav1.Object) (string, string) {
-	return fmt.Sprintf("%s/%s", object.GetNamespace(), object.GetName()), fmt.Sprintf("%s at %s", object.GetUID(), object.GetResourceVersion())
+	return fmt.Sprintf("%s/%s", object.GetNamespace(), object.GetName()),
+		fmt.Sprintf("%s at %s", object.GetUID(), object.GetResourceVersion())
 }

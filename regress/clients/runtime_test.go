@@ -19,11 +19,12 @@ func newClient(t *testing.T) crclient.WithWatch {
 }
 
 func typedReport(namespace, name string, labels map[string]string) *PolicyReport {
-	return &PolicyReport{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels}, Results: []result{{Policy: "p", Result: "pass"}}}
+	return &PolicyReport{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels},
+		Results: []result{{Policy: "p", Result: "pass"}}}
 }
 
-// CRE-01, UPD-03, MP-01, PART-02, DC-01: controller-runtime's client: create, get as three Go types, update, merge patches with and without
-// optimistic lock, DeleteAllOf, deletion under preconditions.
+// CRE-01, UPD-03, MP-01, PART-02, DC-01: controller-runtime's client: create, get as three Go types, update, merge
+// patches with and without optimistic lock, DeleteAllOf, deletion under preconditions.
 func TestRuntimeClient(t *testing.T) {
 	ctx := t.Context()
 	client := newClient(t)
@@ -38,7 +39,8 @@ func TestRuntimeClient(t *testing.T) {
 	var free unstructured.Unstructured
 	free.SetGroupVersionKind(partial.GroupVersionKind())
 	for _, object := range []crclient.Object{&partial, &free} {
-		if err := client.Get(ctx, key, object); err != nil || object.GetUID() != report.UID || object.GetResourceVersion() != report.ResourceVersion {
+		if err := client.Get(ctx, key, object); err != nil || object.GetUID() != report.UID ||
+			object.GetResourceVersion() != report.ResourceVersion {
 			t.Errorf("%v, %v", object, err)
 		}
 	}
@@ -54,7 +56,8 @@ func TestRuntimeClient(t *testing.T) {
 	if err := client.Patch(ctx, two.deepCopy(), locked); !apierrors.IsConflict(err) {
 		t.Errorf("a patch of an old version: %v", err)
 	}
-	if err := client.Patch(ctx, two, crclient.MergeFrom(report)); err != nil || two.Summary.Pass != 1 || two.Summary.Fail != 2 {
+	if err := client.Patch(ctx, two, crclient.MergeFrom(report)); err != nil || two.Summary.Pass != 1 ||
+		two.Summary.Fail != 2 {
 		t.Errorf("%+v, %v", two, err)
 	}
 	if err := client.Update(ctx, one); !apierrors.IsConflict(err) {
@@ -67,15 +70,18 @@ func TestRuntimeClient(t *testing.T) {
 		t.Errorf("%+v, %v", partial, err)
 	}
 
-	if err := client.Delete(ctx, two, crclient.Preconditions{ResourceVersion: &report.ResourceVersion}); !apierrors.IsConflict(err) {
+	if err := client.Delete(ctx, two,
+		crclient.Preconditions{ResourceVersion: &report.ResourceVersion}); !apierrors.IsConflict(err) {
 		t.Errorf("deleting an old version: %v", err)
 	}
 	for i := range 4 {
-		if err := client.Create(ctx, typedReport(namespace, fmt.Sprint("more", i), map[string]string{"app": []string{"a", "b"}[i%2]})); err != nil {
+		if err := client.Create(ctx, typedReport(namespace, fmt.Sprint("more", i),
+			map[string]string{"app": []string{"a", "b"}[i%2]})); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := client.DeleteAllOf(ctx, &PolicyReport{}, crclient.InNamespace(namespace), crclient.MatchingLabels{"app": "a"}); err != nil {
+	if err := client.DeleteAllOf(ctx, &PolicyReport{}, crclient.InNamespace(namespace),
+		crclient.MatchingLabels{"app": "a"}); err != nil {
 		t.Fatal(err)
 	}
 	var left PolicyReportList
@@ -85,13 +91,14 @@ func TestRuntimeClient(t *testing.T) {
 	if err := client.Create(ctx, typedReport(namespace, "dry", nil), crclient.DryRunAll); err != nil {
 		t.Error(err)
 	}
-	if err := client.Get(ctx, crclient.ObjectKey{Namespace: namespace, Name: "dry"}, &PolicyReport{}); !apierrors.IsNotFound(err) {
+	if err := client.Get(ctx, crclient.ObjectKey{Namespace: namespace, Name: "dry"},
+		&PolicyReport{}); !apierrors.IsNotFound(err) {
 		t.Errorf("a dry run stored: %v", err)
 	}
 }
 
-// INF-01, INF-02, INF-03: controller-runtime's cache of typed objects in some namespaces with a selector, an index and a metadata cache
-// beside it: reads come from there and catch up with writes through the client.
+// INF-01, INF-02, INF-03: controller-runtime's cache of typed objects in some namespaces with a selector, an index and
+// a metadata cache beside it: reads come from there and catch up with writes through the client.
 func TestRuntimeCache(t *testing.T) {
 	ctx := t.Context()
 	namespace := newNamespace()

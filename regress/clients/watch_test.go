@@ -51,7 +51,8 @@ func expectEvent(t *testing.T, events watch.Interface, kind watch.EventType, wan
 	want = want.DeepCopy()
 	if kind == watch.Deleted {
 		if version(got) <= version(want) {
-			t.Fatalf("the deletion of %s has version %s, the object had %s", want.GetName(), got.GetResourceVersion(), want.GetResourceVersion())
+			t.Fatalf("the deletion of %s has version %s, the object had %s", want.GetName(), got.GetResourceVersion(),
+				want.GetResourceVersion())
 		}
 		want.SetResourceVersion(got.GetResourceVersion())
 	}
@@ -78,7 +79,8 @@ func startWatch(t *testing.T, reports dynamic.ResourceInterface, options metav1.
 	return events
 }
 
-func create(t *testing.T, reports dynamic.ResourceInterface, report *unstructured.Unstructured) *unstructured.Unstructured {
+func create(t *testing.T, reports dynamic.ResourceInterface,
+	report *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	return must(reports.Create(t.Context(), report, metav1.CreateOptions{}))(t)
 }
@@ -95,8 +97,8 @@ func remove(t *testing.T, reports dynamic.ResourceInterface, name string) {
 	}
 }
 
-// W-02, W-10, W-20, DEL-05: watchers of one label, of another and of both see adding, changing and deleting of what concerns them (e2e
-// watch.go, should observe add, update, and delete watch notifications).
+// W-02, W-10, W-20, DEL-05: watchers of one label, of another and of both see adding, changing and deleting of what
+// concerns them (e2e watch.go, should observe add, update, and delete watch notifications).
 func TestWatchersOfLabels(t *testing.T) {
 	namespace := newNamespace()
 	reports := shared.dynamic().Resource(policyReports).Namespace(namespace)
@@ -119,9 +121,9 @@ func TestWatchersOfLabels(t *testing.T) {
 	}
 }
 
-// W-10, W-11: a watch from a version tells what came after it, and a new one from the last version seen tells the rest, through either
-// proxy (e2e watch.go, should be able to start watching from a specific resource version, should be able to restart watching from the last
-// resource version observed by the previous watch).
+// W-10, W-11: a watch from a version tells what came after it, and a new one from the last version seen tells the rest,
+// through either proxy (e2e watch.go, should be able to start watching from a specific resource version, should be able
+// to restart watching from the last resource version observed by the previous watch).
 func TestWatchFromAVersion(t *testing.T) {
 	namespace := newNamespace()
 	first := dynamic.NewForConfigOrDie(shared.configOf(0)).Resource(policyReports).Namespace(namespace)
@@ -141,19 +143,22 @@ func TestWatchFromAVersion(t *testing.T) {
 	expectEvent(t, again, watch.Deleted, two)
 }
 
-// W-20: an object that meets a selector no more is deleted for its watchers, with its old content and the new version; when it meets it
-// again it is added (e2e watch.go, should observe an object deletion if it stops meeting the requirements of the selector).
+// W-20: an object that meets a selector no more is deleted for its watchers, with its old content and the new version;
+// when it meets it again it is added (e2e watch.go, should observe an object deletion if it stops meeting the
+// requirements of the selector).
 func TestWatchWhenASelectorIsLeft(t *testing.T) {
 	namespace := newNamespace()
 	reports := shared.dynamic().Resource(policyReports).Namespace(namespace)
 	created := create(t, reports, newReport(namespace, "r", map[string]string{"state": "on"}))
-	events := startWatch(t, reports, metav1.ListOptions{LabelSelector: "state=on", ResourceVersion: created.GetResourceVersion()})
+	events := startWatch(t, reports, metav1.ListOptions{LabelSelector: "state=on",
+		ResourceVersion: created.GetResourceVersion()})
 	left := mergePatch(t, reports, "r", `{"metadata":{"labels":{"state":"off"}},"summary":{"fail":1}}`)
 	mergePatch(t, reports, "r", `{"summary":{"fail":2}}`)
 	back := mergePatch(t, reports, "r", `{"metadata":{"labels":{"state":"on"}}}`)
 	event := next(t, events)
 	got := event.Object.(*unstructured.Unstructured)
-	if event.Type != watch.Deleted || got.GetLabels()["state"] != "on" || got.GetResourceVersion() != left.GetResourceVersion() {
+	if event.Type != watch.Deleted || got.GetLabels()["state"] != "on" ||
+		got.GetResourceVersion() != left.GetResourceVersion() {
 		t.Fatalf("%s of %v", event.Type, got.Object)
 	}
 	expectEvent(t, events, watch.Added, back)
@@ -161,13 +166,14 @@ func TestWatchWhenASelectorIsLeft(t *testing.T) {
 	expectEvent(t, events, watch.Deleted, back)
 }
 
-// W-02, W-30, RV-02: watches that begin at every version of a busy resource tell the same events in the same order (e2e watch.go,
-// should receive events on concurrent watches in same order).
+// W-02, W-30, RV-02: watches that begin at every version of a busy resource tell the same events in the same order (e2e
+// watch.go, should receive events on concurrent watches in same order).
 func TestConcurrentWatchesAgree(t *testing.T) {
 	ctx := t.Context()
 	reports := shared.dynamic().Resource(policyReports)
 	const length = 60
-	leader := startWatch(t, reports, metav1.ListOptions{ResourceVersion: must(reports.List(ctx, metav1.ListOptions{Limit: 1}))(t).GetResourceVersion()})
+	leader := startWatch(t, reports, metav1.ListOptions{ResourceVersion: must(reports.List(ctx,
+		metav1.ListOptions{Limit: 1}))(t).GetResourceVersion()})
 	var told []string
 	for range length {
 		told = append(told, describe(next(t, leader)))
@@ -189,17 +195,19 @@ func TestConcurrentWatchesAgree(t *testing.T) {
 
 func describe(event watch.Event) string {
 	object := event.Object.(metav1.Object)
-	return fmt.Sprintf("%s %s %s/%s %s", object.GetResourceVersion(), event.Type, object.GetNamespace(), object.GetName(), object.GetUID())
+	return fmt.Sprintf("%s %s %s/%s %s", object.GetResourceVersion(), event.Type, object.GetNamespace(),
+		object.GetName(), object.GetUID())
 }
 
-// W-03, W-11, W-41, INF-02: a RetryWatcher whose watches last a second goes on from where each ended: every event once, in order, while
-// others write (retrywatcher_test.go).
+// W-03, W-11, W-41, INF-02: a RetryWatcher whose watches last a second goes on from where each ended: every event once,
+// in order, while others write (retrywatcher_test.go).
 func TestRetryWatcherGoesOn(t *testing.T) {
 	ctx := t.Context()
 	namespace := newNamespace()
 	reports := shared.dynamic().Resource(policyReports).Namespace(namespace)
 	var watches int
-	client := &cache.ListWatch{WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	client := &cache.ListWatch{WatchFuncWithContext: func(ctx context.Context,
+		options metav1.ListOptions) (watch.Interface, error) {
 		watches++
 		one := int64(1)
 		options.TimeoutSeconds = &one
@@ -247,14 +255,16 @@ func TestRetryWatcherGoesOn(t *testing.T) {
 	}
 }
 
-// W-40, W-41: bookmarks carry kind and version alone, move on while only others change, and a watch from one misses nothing.
+// W-40, W-41: bookmarks carry kind and version alone, move on while only others change, and a watch from one misses
+// nothing.
 func TestBookmarks(t *testing.T) {
 	namespace := newNamespace()
 	reports := shared.dynamic().Resource(policyReports).Namespace(namespace)
 	list := must(reports.List(t.Context(), metav1.ListOptions{}))(t)
 	progress(t, 10)
 	soon := int64(4)
-	events := startWatch(t, reports, metav1.ListOptions{ResourceVersion: list.GetResourceVersion(), AllowWatchBookmarks: true, TimeoutSeconds: &soon})
+	events := startWatch(t, reports, metav1.ListOptions{ResourceVersion: list.GetResourceVersion(),
+		AllowWatchBookmarks: true, TimeoutSeconds: &soon})
 	var bookmark *unstructured.Unstructured
 	for event := range events.ResultChan() {
 		if event.Type != watch.Bookmark {
@@ -269,7 +279,8 @@ func TestBookmarks(t *testing.T) {
 		t.Errorf("bookmark %v after a list at %s", bookmark.Object, list.GetResourceVersion())
 	}
 	created := create(t, reports, newReport(namespace, "r", nil))
-	expectEvent(t, startWatch(t, reports, metav1.ListOptions{ResourceVersion: bookmark.GetResourceVersion()}), watch.Added, created)
+	expectEvent(t, startWatch(t, reports, metav1.ListOptions{ResourceVersion: bookmark.GetResourceVersion()}),
+		watch.Added, created)
 }
 
 // INF-02, EXP-01, W-50, LIST-13: when the log no longer holds an informer's version it lists again and loses nothing

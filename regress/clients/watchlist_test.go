@@ -19,9 +19,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// WL-01, WL-04, WL-06, INF-01, INF-02: with the gate on, informers begin with a watch that sends the state and never list by themselves;
-// with the gate off they list, then watch.  The consistency detector's exact list is its own.  What changes then is in their stores (e2e
-// watchlist.go, should be requested by informers when WatchListClient is enabled).
+// WL-01, WL-04, WL-06, INF-01, INF-02: with the gate on, informers begin with a watch that sends the state and never
+// list by themselves; with the gate off they list, then watch.  The consistency detector's exact list is its own.  What
+// changes then is in their stores (e2e watchlist.go, should be requested by informers when WatchListClient is enabled).
 func TestHowInformersBegin(t *testing.T) {
 	namespace := newNamespace()
 	reports := shared.dynamic().Resource(policyReports).Namespace(namespace)
@@ -37,9 +37,11 @@ func TestHowInformersBegin(t *testing.T) {
 			},
 			WatchFuncWithContext: typed.Watch,
 		}, typed), &PolicyReport{}, 0, nil),
-		"dynamic": dynamicinformer.NewFilteredDynamicSharedInformerFactory(dynamic.NewForConfigOrDie(config), 0, namespace, nil).
+		"dynamic": dynamicinformer.NewFilteredDynamicSharedInformerFactory(dynamic.NewForConfigOrDie(config), 0,
+			namespace, nil).
 			ForResource(policyReports).Informer(),
-		"metadata": metadatainformer.NewFilteredSharedInformerFactory(metadata.NewForConfigOrDie(config), 0, namespace, nil).
+		"metadata": metadatainformer.NewFilteredSharedInformerFactory(metadata.NewForConfigOrDie(config), 0, namespace,
+			nil).
 			ForResource(policyReports).Informer(),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -85,8 +87,9 @@ func TestHowInformersBegin(t *testing.T) {
 	}
 }
 
-// WL-01: a list of a client stays a list whatever the gate says (e2e watchlist.go, should NOT be requested by client-go's List method, by
-// dynamic client's List method, by metadata client's List method when WatchListClient is enabled).
+// WL-01: a list of a client stays a list whatever the gate says (e2e watchlist.go, should NOT be requested by
+// client-go's List method, by dynamic client's List method, by metadata client's List method when WatchListClient is
+// enabled).
 func TestListsAreNotStreamed(t *testing.T) {
 	ctx := t.Context()
 	namespace := newNamespace()
@@ -120,22 +123,24 @@ func TestListsAreNotStreamed(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
 		for i, request := range requests.take() {
-			if query := request.URL.Query(); query.Has("watch") || query.Has("sendInitialEvents") || i == 0 && len(query) != 1 {
+			if query := request.URL.Query(); query.Has("watch") || query.Has("sendInitialEvents") || i == 0 &&
+				len(query) != 1 {
 				t.Errorf("%s: %s", name, request.URL)
 			}
 		}
 	}
 }
 
-// WL-04, WL-06, W-12: the stream itself: the present objects in the order of their keys with their own versions, the bookmark that ends
-// them, whose version is none of the past, then changes; selectors apply.
+// WL-04, WL-06, W-12: the stream itself: the present objects in the order of their keys with their own versions, the
+// bookmark that ends them, whose version is none of the past, then changes; selectors apply.
 func TestStreamedState(t *testing.T) {
 	namespace := newNamespace()
 	reports := shared.dynamic().Resource(policyReports).Namespace(namespace)
 	var created []*unstructured.Unstructured
 	for i := range 5 {
 		colour := []string{"red", "blue"}[i%2]
-		created = append(created, create(t, reports, newReport(namespace, fmt.Sprint("r", i), map[string]string{"colour": colour})))
+		created = append(created, create(t, reports, newReport(namespace, fmt.Sprint("r", i),
+			map[string]string{"colour": colour})))
 	}
 	yes := true
 	events := startWatch(t, reports, metav1.ListOptions{LabelSelector: "colour=red", SendInitialEvents: &yes,
@@ -145,7 +150,8 @@ func TestStreamedState(t *testing.T) {
 	}
 	event := <-events.ResultChan()
 	bookmark, isObject := event.Object.(*unstructured.Unstructured)
-	if event.Type != watch.Bookmark || !isObject || bookmark.GetAnnotations()[metav1.InitialEventsAnnotationKey] != "true" ||
+	if event.Type != watch.Bookmark || !isObject ||
+		bookmark.GetAnnotations()[metav1.InitialEventsAnnotationKey] != "true" ||
 		version(bookmark) < version(created[4]) {
 		t.Fatalf("%s of %v", event.Type, event.Object)
 	}
@@ -153,14 +159,16 @@ func TestStreamedState(t *testing.T) {
 	expectEvent(t, events, watch.Added, changed)
 }
 
-// WL-06: a watch that takes nothing but Tables is refused with 406 when it asks for the state; one that takes JSON as well gets objects
-// (e2e watchlist.go, doesn't support receiving resources as Tables, falls backs to supported content type).
+// WL-06: a watch that takes nothing but Tables is refused with 406 when it asks for the state; one that takes JSON as
+// well gets objects (e2e watchlist.go, doesn't support receiving resources as Tables, falls backs to supported content
+// type).
 func TestStreamedStateAsTable(t *testing.T) {
 	namespace := newNamespace()
 	create(t, shared.dynamic().Resource(policyReports).Namespace(namespace), newReport(namespace, "r", nil))
 	const table = "application/json;as=Table;v=v1;g=meta.k8s.io"
 	for accept, refused := range map[string]bool{table: true, table + ",application/json": false} {
-		stream, err := restClientFor(shared.config(), policyGV, newScheme()).Get().Namespace(namespace).Resource("policyreports").
+		stream, err := restClientFor(shared.config(), policyGV,
+			newScheme()).Get().Namespace(namespace).Resource("policyreports").
 			SetHeader("Accept", accept).Param("watch", "true").Param("sendInitialEvents", "true").
 			Param("resourceVersionMatch", "NotOlderThan").Param("allowWatchBookmarks", "true").Watch(t.Context())
 		if refused {
@@ -173,7 +181,8 @@ func TestStreamedStateAsTable(t *testing.T) {
 			t.Fatal(err)
 		}
 		event := <-stream.ResultChan()
-		if report, isReport := event.Object.(*PolicyReport); event.Type != watch.Added || !isReport || report.Name != "r" {
+		if report, isReport := event.Object.(*PolicyReport); event.Type != watch.Added || !isReport ||
+			report.Name != "r" {
 			t.Errorf("%s of %v", event.Type, event.Object)
 		}
 		stream.Stop()
@@ -183,8 +192,10 @@ func TestStreamedStateAsTable(t *testing.T) {
 // WL-05: a state that is not older than a version of the future: the client is told that the version is too large.
 func TestStreamedStateOfTheFuture(t *testing.T) {
 	yes := true
-	events, err := shared.dynamic().Resource(policyReports).Watch(t.Context(), metav1.ListOptions{ResourceVersion: "9000000000000000000",
-		SendInitialEvents: &yes, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan, AllowWatchBookmarks: true})
+	events, err := shared.dynamic().Resource(policyReports).Watch(t.Context(),
+		metav1.ListOptions{ResourceVersion: "9000000000000000000",
+			SendInitialEvents: &yes, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
+			AllowWatchBookmarks: true})
 	if err == nil {
 		defer events.Stop()
 		err = apierrors.FromObject(next(t, events).Object)
@@ -192,7 +203,8 @@ func TestStreamedStateOfTheFuture(t *testing.T) {
 	if !apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) {
 		t.Errorf("%v", err)
 	}
-	if status, isStatus := err.(apierrors.APIStatus); !isStatus || !slices.Contains([]int32{504}, status.Status().Code) {
+	if status, isStatus := err.(apierrors.APIStatus); !isStatus ||
+		!slices.Contains([]int32{504}, status.Status().Code) {
 		t.Errorf("%v", err)
 	}
 }

@@ -46,7 +46,8 @@ func (w *writers) start(s *stack) error {
 			return err
 		}
 		w.ended.Go(func() {
-			one := writer{number: number, client: client, random: rand.New(rand.NewPCG(1, uint64(number))), versions: map[string]string{}}
+			one := writer{number: number, client: client, random: rand.New(rand.NewPCG(1, uint64(number))),
+				versions: map[string]string{}}
 			for ctx.Err() == nil {
 				w.pausing.RLock()
 				resource, stored, err := one.write(context.WithoutCancel(ctx))
@@ -118,7 +119,8 @@ func (w *writer) write(ctx context.Context) (schema.GroupVersionResource, *unstr
 		resource = w.client.Resource(kind).Namespace(namespace)
 	}
 	name := fmt.Sprintf("w%d-%d", w.number, which)
-	labels := map[string]string{"writer": fmt.Sprint(w.number), "colour": []string{"red", "green", "blue"}[w.random.IntN(3)]}
+	labels := map[string]string{"writer": fmt.Sprint(w.number),
+		"colour": []string{"red", "green", "blue"}[w.random.IntN(3)]}
 	var stored *unstructured.Unstructured
 	var err error
 	switch action := w.random.IntN(100); {
@@ -129,18 +131,21 @@ func (w *writer) write(ctx context.Context) (schema.GroupVersionResource, *unstr
 		return kind, nil, resource.Delete(ctx, name, metav1.DeleteOptions{})
 	case action < 22:
 		for other := range writerObjects {
-			if (other < writerObjects/5) == (namespace == "") && (namespace == "" || other%writerNames == which%writerNames) {
+			if (other < writerObjects/5) == (namespace == "") &&
+				(namespace == "" || other%writerNames == which%writerNames) {
 				delete(w.versions, fmt.Sprintf("w%d-%d", w.number, other))
 			}
 		}
-		return kind, nil, resource.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: fmt.Sprintf("writer=%d", w.number)})
+		return kind, nil, resource.DeleteCollection(ctx, metav1.DeleteOptions{},
+			metav1.ListOptions{LabelSelector: fmt.Sprintf("writer=%d", w.number)})
 	case action < 60:
 		report := newReport(namespace, name, labels)
 		report.SetResourceVersion(w.versions[name])
 		setPass(report, w.random.Int64N(1000))
 		stored, err = resource.Update(ctx, report, metav1.UpdateOptions{})
 	default:
-		patch := fmt.Sprintf(`{"metadata":{"labels":{"colour":%q}},"summary":{"fail":%d}}`, labels["colour"], w.random.IntN(1000))
+		patch := fmt.Sprintf(`{"metadata":{"labels":{"colour":%q}},"summary":{"fail":%d}}`, labels["colour"],
+			w.random.IntN(1000))
 		stored, err = resource.Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	}
 	if err != nil {

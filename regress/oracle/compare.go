@@ -157,8 +157,8 @@ func sortResources(document any) {
 	})
 }
 
-// Brings the causes of a Status and the words of its message into an order of their own: validation walks over maps, so that
-// theirs is chance.  A cause stays once; true when it was there more often.
+// Brings the causes of a Status and the words of its message into an order of their own: validation walks over maps, so
+// that theirs is chance.  A cause stays once; true when it was there more often.
 func sortCauses(document any) (repeated bool) {
 	status, _ := document.(map[string]any)
 	if status["kind"] != "Status" {
@@ -188,8 +188,9 @@ func sortCauses(document any) (repeated bool) {
 	return repeated
 }
 
-// Brings the managed fields in a document into an order that does not depend on whether two writes met in one second of the server's
-// clock: the same without the time.  Managed fields that are not in the server's order stay, and so are compared as they are.
+// Brings the managed fields in a document into an order that does not depend on whether two writes met in one second of
+// the server's clock: the same without the time.  Managed fields that are not in the server's order stay, and so are
+// compared as they are.
 func sortOwners(document any) {
 	switch d := document.(type) {
 	case []any:

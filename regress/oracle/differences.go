@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// An entry of differences.json: a difference that is meant, and where it may be seen.  All that is given must match, from
-// beginning to end; what is not given matches anything.
+// An entry of differences.json: a difference that is meant, and where it may be seen.  All that is given must match,
+// from beginning to end; what is not given matches anything.
 type meant struct {
 	Reason string
 	Method string // of the request
@@ -40,7 +40,8 @@ func readDifferences(path string) ([]*meant, error) {
 		if entry.Reason == "" || entry.Where == "" {
 			return nil, fmt.Errorf("%s: entry %d has no reason or no place", path, number+1)
 		}
-		for i, pattern := range []string{entry.Method, entry.Path, entry.Type, entry.Accept, entry.Code, entry.Where, entry.Ours, entry.Theirs} {
+		for i, pattern := range []string{entry.Method, entry.Path, entry.Type, entry.Accept, entry.Code, entry.Where,
+			entry.Ours, entry.Theirs} {
 			if pattern == "" {
 				continue
 			}
@@ -54,7 +55,8 @@ func readDifferences(path string) ([]*meant, error) {
 
 func (m *meant) matches(f *finding, d difference) bool {
 	header := f.call.header
-	for i, value := range []string{f.call.method, f.call.path, header.Get("Content-Type"), strings.Join(header["Accept"], ","), fmt.Sprint(f.code),
+	for i, value := range []string{f.call.method, f.call.path, header.Get("Content-Type"),
+		strings.Join(header["Accept"], ","), fmt.Sprint(f.code),
 		d.where, d.ours, d.theirs} {
 		if m.patterns[i] != nil && !m.patterns[i].MatchString(value) {
 			return false

@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// Makes random sequences: reads and writes of a few objects of one resource, most of them valid, some odd, some broken.  What is odd and
-// broken comes from the tables of the cases.
+// Makes random sequences: reads and writes of a few objects of one resource, most of them valid, some odd, some broken.
+//
+//	What is odd and broken comes from the tables of the cases.
 type generator struct {
 	*rand.Rand
 	values map[string][]string
@@ -27,7 +28,8 @@ func generate(book *caseBook, seed uint64, number int) sequence {
 	g.create()
 	for length := 6 + g.IntN(20); len(g.steps) < length; {
 		g.weighted([]choice{
-			{14, g.create}, {14, g.replace}, {10, g.mergePatch}, {8, g.jsonPatch}, {12, g.apply}, {10, g.delete}, {2, g.deleteCollection},
+			{14, g.create}, {14, g.replace}, {10, g.mergePatch}, {8, g.jsonPatch}, {12, g.apply}, {10, g.delete},
+			{2, g.deleteCollection},
 			{8, g.get}, {10, g.list}, {8, g.pages}, {6, g.watch}, {4, g.status},
 		})
 	}
@@ -135,7 +137,8 @@ func (g *generator) metadata(table string) []string {
 		members = append(members, `"annotations":{`+g.pick(`"a":"1"`, `"a":"2"`, `"b/c":"<&>"`, ``)+`}`)
 	}
 	if g.oneIn(6) {
-		members = append(members, `"finalizers":[`+g.pick(`"a.b/c"`, `"a.b/c","a.b/d"`, ``, `"orphan"`, `"foregroundDeletion"`)+`]`)
+		members = append(members, `"finalizers":[`+g.pick(`"a.b/c"`, `"a.b/c","a.b/d"`, ``, `"orphan"`,
+			`"foregroundDeletion"`)+`]`)
 	}
 	if g.oneIn(12) {
 		members = append(members, `"ownerReferences":[`+g.from("owner references")+`]`)
@@ -151,11 +154,13 @@ func (g *generator) content() []string {
 	if g.kind == "keyword" || g.kind == "alphakeyword" {
 		spec := []string{`"text":"` + g.pick("abc", "abd", "abe") + `"`}
 		if g.oneIn(2) {
-			spec = append(spec, g.pick(`"count":2`, `"count":6`, `"flag":true`, `"set":["a","b"]`, `"map":[{"name":"a","value":"x"},{"name":"b"}]`, `"free":{"x":{"y":[1,null]}}`,
+			spec = append(spec, g.pick(`"count":2`, `"count":6`, `"flag":true`, `"set":["a","b"]`,
+				`"map":[{"name":"a","value":"x"},{"name":"b"}]`, `"free":{"x":{"y":[1,null]}}`,
 				`"nullableText":null`, `"port":80`, `"defaults":{"items":[{}]}`))
 		}
 		if g.oneIn(5) {
-			spec = append(spec, g.pick(g.from("lists and maps"), g.from("embedded resources, logic, defaults"), `"formats":{`+g.from("formats")+`}`))
+			spec = append(spec, g.pick(g.from("lists and maps"), g.from("embedded resources, logic, defaults"),
+				`"formats":{`+g.from("formats")+`}`))
 		}
 		if g.oneIn(12) {
 			spec = []string{g.from("valid and invalid fields")}
@@ -197,7 +202,8 @@ func (g *generator) create() {
 		g.named = true
 		name, object = `"generateName":"gen-"`, "gen"
 	}
-	members := append([]string{name}, g.metadata(g.pick("metadata with wrong types", "metadata that the server owns or checks"))...)
+	members := append([]string{name}, g.metadata(g.pick("metadata with wrong types",
+		"metadata that the server owns or checks"))...)
 	g.add(http.MethodPost, g.options(g.collection(), "options of a creation", 8), "", g.document(members), object)
 }
 
@@ -210,7 +216,8 @@ func (g *generator) replace() {
 	}
 	members := []string{`"name":"` + g.nameOf(object) + `"`}
 	if g.oneIn(3) {
-		members = append(members, `"resourceVersion":"`+g.pick("${rv:"+object+"}", "${rv:"+object+"}", "${old:"+object+"}")+`"`)
+		members = append(members, `"resourceVersion":"`+g.pick("${rv:"+object+"}", "${rv:"+object+"}",
+			"${old:"+object+"}")+`"`)
 	}
 	if g.oneIn(8) {
 		members = append(members, `"uid":"${uid:`+object+`}"`)
@@ -232,24 +239,29 @@ func (g *generator) mergePatch() {
 	default:
 		patch = `{` + strings.Join(g.content(), ",") + `}`
 	}
-	g.add(http.MethodPatch, g.options(g.path(object), "options of updates", 10), "application/merge-patch+json", patch, object)
+	g.add(http.MethodPatch, g.options(g.path(object), "options of updates", 10), "application/merge-patch+json", patch,
+		object)
 }
 
 func (g *generator) jsonPatch() {
 	object := g.object()
 	patch := g.from("JSON patches")
 	if g.oneIn(3) {
-		patch = `[{"op":"` + g.pick("add", "replace", "remove", "test") + `","path":"` + g.pick("/metadata/labels/l", "/metadata/labels", "/metadata/finalizers", "/metadata/finalizers/0",
-			"/spec/text", "/spec/map/0/value", "/spec/set/-", "/metadata/annotations/a", "/summary/pass") + `","value":` +
+		patch = `[{"op":"` + g.pick("add", "replace", "remove", "test") + `","path":"` +
+			g.pick("/metadata/labels/l", "/metadata/labels", "/metadata/finalizers", "/metadata/finalizers/0",
+				"/spec/text", "/spec/map/0/value", "/spec/set/-", "/metadata/annotations/a", "/summary/pass") +
+			`","value":` +
 			g.pick(`"x"`, `"abf"`, `{"l":"y"}`, `["a.b/c"]`, `[]`, `1`, `null`) + `}]`
 	}
-	g.add(http.MethodPatch, g.options(g.path(object), "options of updates", 12), "application/json-patch+json", patch, object)
+	g.add(http.MethodPatch, g.options(g.path(object), "options of updates", 12), "application/json-patch+json", patch,
+		object)
 }
 
 const applyPatch = "application/apply-patch+yaml"
 
 // Metadata that is stored as it is worded.
-var storedAsWorded = regexp.MustCompile(`^"(labels|annotations|finalizers|ownerReferences|uid|namespace|resourceVersion)":`)
+var storedAsWorded = regexp.MustCompile(
+	`^"(labels|annotations|finalizers|ownerReferences|uid|namespace|resourceVersion)":`)
 
 // What a manager wants of an object, or of its status; some take from others what they own by force.
 func (g *generator) apply() {
@@ -257,8 +269,10 @@ func (g *generator) apply() {
 	path := g.path(object)
 	members := []string{`"name":"` + g.nameOf(object) + `"`}
 	for _, member := range g.metadata("metadata that an update may not change") {
-		// What is not stored as it is worded is a change each time in upstream, but not twice in a second: the cases have that.
-		if value := member[strings.IndexByte(member, ':')+1:]; storedAsWorded.MatchString(member) && value != "{}" && value != "[]" && value != `""` {
+		// What is not stored as it is worded is a change each time in upstream, but not twice in a second: the cases
+		// have that.
+		if value := member[strings.IndexByte(member, ':')+1:]; storedAsWorded.MatchString(member) && value != "{}" &&
+			value != "[]" && value != `""` {
 			members = append(members, member)
 		}
 	}
@@ -293,7 +307,8 @@ func (g *generator) status() {
 	case 0:
 		g.add(http.MethodGet, path, "", "", object)
 	case 1:
-		g.add(http.MethodPatch, path, "application/merge-patch+json", `{"status":{"phase":"`+g.pick("x", "y", "z")+`"},"metadata":{"labels":{"l":"x"}}}`, object)
+		g.add(http.MethodPatch, path, "application/merge-patch+json",
+			`{"status":{"phase":"`+g.pick("x", "y", "z")+`"},"metadata":{"labels":{"l":"x"}}}`, object)
 	default:
 		g.add(http.MethodPut, path, "", g.document([]string{`"name":"` + object + `"`}), object)
 	}

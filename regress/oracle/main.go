@@ -1,4 +1,5 @@
-// The oracle: sends the same requests to a CRD server of upstream and to a proxy of kube-reports, and compares what they say.
+// The oracle: sends the same requests to a CRD server of upstream and to a proxy of kube-reports, and compares what
+// they say.
 package main
 
 import (
@@ -28,7 +29,8 @@ type settings struct {
 func main() {
 	var o settings
 	flag.StringVar(&o.top, "top", "../..", "the source tree, built")
-	flag.StringVar(&o.upstream, "upstream", "", "the version of upstream that this was built with, when it is not the newest: 1.36")
+	flag.StringVar(&o.upstream, "upstream", "",
+		"the version of upstream that this was built with, when it is not the newest: 1.36")
 	flag.StringVar(&o.only, "only", "", "of the cases, those whose name matches this pattern")
 	flag.Uint64Var(&o.seed, "seed", 1, "of the random sequences")
 	flag.IntVar(&o.count, "count", 1000, "requests in random sequences")

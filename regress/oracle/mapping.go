@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// Which values of the one server stand for which of the other: uids, generated names, versions.  Pairs are learned where an
-// object is seen on both sides at once, and hold from then on: a value that meets another partner later is a difference.
+// Which values of the one server stand for which of the other: uids, generated names, versions.  Pairs are learned
+// where an object is seen on both sides at once, and hold from then on: a value that meets another partner later is a
+// difference.
 type mapping struct {
 	uids  bijection
 	names bijection
@@ -86,7 +87,8 @@ func (v *versions) pair(ours, theirs uint64) bool {
 	return true
 }
 
-// Versions of a collection: the same objects had changed by then.  The other server counts other resources' changes too.
+// Versions of a collection: the same objects had changed by then.  The other server counts other resources' changes
+// too.
 func (v *versions) sameState(ours, theirs uint64) bool {
 	return v.floorOurs(ours) == v.floorTheirs(theirs)
 }
@@ -136,14 +138,15 @@ func (m *mapping) sameName(ours, theirs string) bool {
 		return m.names.pair(ours, theirs)
 	}
 	cut := len(ours) - 5
-	if cut < 0 || len(ours) != len(theirs) || ours[:cut] != theirs[:cut] || !suffix.MatchString(ours[cut:]) || !suffix.MatchString(theirs[cut:]) {
+	if cut < 0 || len(ours) != len(theirs) || ours[:cut] != theirs[:cut] || !suffix.MatchString(ours[cut:]) ||
+		!suffix.MatchString(theirs[cut:]) {
 		return false
 	}
 	return m.names.pair(ours, theirs)
 }
 
-// The word at which two texts differ for the first time, when it is quoted: a name that was generated and then refused is known
-// from the error alone.
+// The word at which two texts differ for the first time, when it is quoted: a name that was generated and then refused
+// is known from the error alone.
 func generatedNames(ours, theirs string) (o, t string, found bool) {
 	at := 0
 	for at < len(ours) && at < len(theirs) && ours[at] == theirs[at] {
@@ -155,8 +158,8 @@ func generatedNames(ours, theirs string) (o, t string, found bool) {
 	return o, t, start > 0 && foundOurs && foundTheirs
 }
 
-// A document that a message quotes, as ours does it: members sorted, characters escaped only where they must be.  Upstream keeps the
-// order and the escapes of what a patch brought.
+// A document that a message quotes, as ours does it: members sorted, characters escaped only where they must be.
+// Upstream keeps the order and the escapes of what a patch brought.
 func sortQuoted(message string) string {
 	const start = `"{\"`
 	at := strings.Index(message, start)

@@ -45,7 +45,8 @@ func (m memory) keep(name string, body []byte) {
 	if before.version == metadata.ResourceVersion {
 		before.version = before.oldVersion
 	}
-	m[name] = remembered{version: metadata.ResourceVersion, oldVersion: before.version, uid: metadata.UID, name: metadata.Name,
+	m[name] = remembered{version: metadata.ResourceVersion, oldVersion: before.version, uid: metadata.UID,
+		name:  metadata.Name,
 		token: metadata.Continue, body: string(body)}
 }
 
@@ -61,8 +62,8 @@ func keepTokensOfBoth(ours, theirs memory, name string) {
 var placeholder = regexp.MustCompile(`\$\{([a-z0-9]+)(?::([^}]*))?\}`)
 
 // Fills in a template.  ${rv:x} ${old:x} ${uid:x} ${name:x} ${continue:x} ${object:x} are of the answer called x; other
-// placeholders are looked up in fixed.  What nobody knows becomes a value that both servers can only take for a stranger's;
-// for a version that is the one at which the sequence began.
+// placeholders are looked up in fixed.  What nobody knows becomes a value that both servers can only take for a
+// stranger's; for a version that is the one at which the sequence began.
 func (m memory) expand(template string, fixed map[string]string) string {
 	return placeholder.ReplaceAllStringFunc(template, func(found string) string {
 		parts := placeholder.FindStringSubmatch(found)

@@ -93,8 +93,8 @@ func (s step) call(m memory, fixed map[string]string) *call {
 	return c
 }
 
-// What the CRD server may answer from a cache that is behind, reads and deletions of collections alike (watch=1 has a deletion, too, take
-// objects of any version); a list at the most recent version makes it catch up.
+// What the CRD server may answer from a cache that is behind, reads and deletions of collections alike (watch=1 has a
+// deletion, too, take objects of any version); a list at the most recent version makes it catch up.
 var fromCache = regexp.MustCompile(`[?&](watch|resourceVersion)=`)
 
 // Sends a sequence to both servers; returns what differs, step by step.  An error is a failure of the machinery.
@@ -125,7 +125,8 @@ func (p *pair) play(s sequence) (findings []finding, err error) {
 		if collection, found := strings.CutSuffix(collectionOf(one.path), "/clusterreports"); found {
 			clusterScoped[collection+"/clusterreports"] = true
 		}
-		if (theirs.method == http.MethodGet || theirs.method == http.MethodDelete) && fromCache.MatchString(theirs.path) {
+		if (theirs.method == http.MethodGet || theirs.method == http.MethodDelete) &&
+			fromCache.MatchString(theirs.path) {
 			if _, err := p.theirs.get(collectionOf(theirs.path) + "?limit=1"); err != nil {
 				return findings, err
 			}
@@ -133,7 +134,8 @@ func (p *pair) play(s sequence) (findings []finding, err error) {
 		c := &comparison{mapping: p.mapping, lane: lane}
 		if one.method == "WATCH" {
 			p.requests++
-			o, t, err := both(func() (*stream, error) { return p.ours.watch(ours) }, func() (*stream, error) { return p.theirs.watch(theirs) })
+			o, t, err := both(func() (*stream, error) { return p.ours.watch(ours) },
+				func() (*stream, error) { return p.theirs.watch(theirs) })
 			if err != nil {
 				return findings, err
 			}
@@ -223,7 +225,8 @@ func (p *pair) endWatches(s sequence, watches []*watchPair, fixed map[string]str
 		}
 		w.ours.end()
 		w.theirs.end()
-		// Of streams that differ, be it as meant, the events beside each other are not the same ones: nothing is learned from them.
+		// Of streams that differ, be it as meant, the events beside each other are not the same ones: nothing is
+		// learned from them.
 		c := &comparison{mapping: p.mapping.copy(), lane: w.lane}
 		c.streams(w.ours, w.theirs)
 		if len(c.found) > 0 {
@@ -235,15 +238,16 @@ func (p *pair) endWatches(s sequence, watches []*watchPair, fixed map[string]str
 	return findings, nil
 }
 
-// Whether both sides have said the same number of things, and the last one: a watch with a selector may not be told of it, another one
-// that goes on is, but either side may be slower by that one event.
+// Whether both sides have said the same number of things, and the last one: a watch with a selector may not be told of
+// it, another one that goes on is, but either side may be slower by that one event.
 func (w *watchPair) said(last string) bool {
 	o, oEnded := w.ours.seen()
 	t, tEnded := w.theirs.seen()
 	if len(o) != len(t) || oEnded != tEnded {
 		return false
 	}
-	return oEnded || strings.Contains(w.call.path, "Selector=") || len(o) > 0 && bytes.Contains(o[len(o)-1], []byte(last)) &&
+	return oEnded || strings.Contains(w.call.path, "Selector=") || len(o) > 0 &&
+		bytes.Contains(o[len(o)-1], []byte(last)) &&
 		bytes.Contains(t[len(t)-1], []byte(last))
 }
 
@@ -269,8 +273,8 @@ func (c *comparison) streams(ours, theirs *stream) {
 	}
 }
 
-// Writes an object that every watch of everything must see, and waits until such a watch has seen it on both sides: what
-// happened before has then been sent to the other watches too, or is being sent.
+// Writes an object that every watch of everything must see, and waits until such a watch has seen it on both sides:
+// what happened before has then been sent to the other watches too, or is being sent.
 func (p *pair) flush(lane string, fixed map[string]string) error {
 	collection, identity := "", ""
 	for _, s := range shorthands {
@@ -297,7 +301,8 @@ func (p *pair) flush(lane string, fixed map[string]string) error {
 		_, err = s.do(&call{method: http.MethodPost, path: collection, header: jsonBody, body: body})
 		return w, err
 	}
-	o, t, err := both(func() (*stream, error) { return write(p.ours) }, func() (*stream, error) { return write(p.theirs) })
+	o, t, err := both(func() (*stream, error) { return write(p.ours) },
+		func() (*stream, error) { return write(p.theirs) })
 	if err != nil {
 		return err
 	}
@@ -316,7 +321,8 @@ func (p *pair) clear(collection string) error {
 		for _, name := range namesOf(list.body) {
 			object := collection + "/" + name
 			patch := http.Header{"Content-Type": {"application/merge-patch+json"}}
-			if _, err := s.do(&call{method: http.MethodPatch, path: object, header: patch, body: `{"metadata":{"finalizers":null}}`}); err != nil {
+			if _, err := s.do(&call{method: http.MethodPatch, path: object, header: patch,
+				body: `{"metadata":{"finalizers":null}}`}); err != nil {
 				return err
 			}
 			if _, err := s.do(&call{method: http.MethodDelete, path: object}); err != nil {

@@ -9,8 +9,8 @@ import (
 // Failures that are shown; more of them tell nothing new.
 const mostShown = 25
 
-// Plays random sequences until count requests have been sent; each that fails is made shorter and printed once for each kind
-// of difference.
+// Plays random sequences until count requests have been sent; each that fails is made shorter and printed once for each
+// kind of difference.
 func playRandom(p *pair, book *caseBook, entries []*meant, seed uint64, count int) (passed, failed int, err error) {
 	shown := map[string]int{}
 	for number, sent := 1, 0; sent < count; number++ {
@@ -62,7 +62,8 @@ func (p *pair) shrink(s sequence, findings []finding, entries []*meant) (sequenc
 	for size := len(s.steps) / 2; size > 0; {
 		shorter := false
 		for start := 0; start+size <= len(s.steps) && time.Now().Before(deadline); {
-			candidate := sequence{name: s.name, steps: append(append([]step(nil), s.steps[:start]...), s.steps[start+size:]...)}
+			candidate := sequence{name: s.name, steps: append(append([]step(nil), s.steps[:start]...),
+				s.steps[start+size:]...)}
 			found, err := p.play(candidate)
 			if err != nil {
 				return s, findings, err

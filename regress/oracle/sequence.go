@@ -43,18 +43,23 @@ type caseBook struct {
 //	=q "a\x00b"                  a line of a body, quoted as in Go
 //	=y {"kind": "Report"}        a body that is written as YAML when everything is filled in
 //
-// Lines that begin with # are comments.  In a path @reports stands for where the resource is served; in a body ${report} for
-// its apiVersion and kind; see shorthands.
+// Lines that begin with # are comments.  In a path @reports stands for where the resource is served; in a body
+// ${report} for its apiVersion and kind; see shorthands.
 type shorthand struct {
 	name, path, identity string
 }
 
 var shorthands = []shorthand{
-	{"report", "/apis/openreports.io/v1alpha1/namespaces/${ns}/reports", `"apiVersion":"openreports.io/v1alpha1","kind":"Report"`},
-	{"clusterreport", "/apis/openreports.io/v1alpha1/clusterreports", `"apiVersion":"openreports.io/v1alpha1","kind":"ClusterReport"`},
-	{"policyreport", "/apis/wgpolicyk8s.io/v1alpha2/namespaces/${ns}/policyreports", `"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport"`},
-	{"keyword", "/apis/keywords.example.com/v1/namespaces/${ns}/keywords", `"apiVersion":"keywords.example.com/v1","kind":"Keyword"`},
-	{"alphakeyword", "/apis/keywords.example.com/v1alpha1/namespaces/${ns}/keywords", `"apiVersion":"keywords.example.com/v1alpha1","kind":"Keyword"`},
+	{"report", "/apis/openreports.io/v1alpha1/namespaces/${ns}/reports",
+		`"apiVersion":"openreports.io/v1alpha1","kind":"Report"`},
+	{"clusterreport", "/apis/openreports.io/v1alpha1/clusterreports",
+		`"apiVersion":"openreports.io/v1alpha1","kind":"ClusterReport"`},
+	{"policyreport", "/apis/wgpolicyk8s.io/v1alpha2/namespaces/${ns}/policyreports",
+		`"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport"`},
+	{"keyword", "/apis/keywords.example.com/v1/namespaces/${ns}/keywords",
+		`"apiVersion":"keywords.example.com/v1","kind":"Keyword"`},
+	{"alphakeyword", "/apis/keywords.example.com/v1alpha1/namespaces/${ns}/keywords",
+		`"apiVersion":"keywords.example.com/v1alpha1","kind":"Keyword"`},
 }
 
 var (
@@ -161,7 +166,8 @@ func (s sequence) with(value string) sequence {
 				header.Add(name, replace(v))
 			}
 		}
-		one.method, one.header, one.path, one.body = replace(one.method), header, expandShorthands(replace(one.path), true), expandShorthands(replace(one.body), false)
+		one.method, one.header, one.path, one.body = replace(one.method), header,
+			expandShorthands(replace(one.path), true), expandShorthands(replace(one.body), false)
 		result.steps = append(result.steps, one)
 	}
 	return result

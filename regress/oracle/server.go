@@ -24,8 +24,8 @@ import (
 
 // A CRD server as upstream builds it, on an etcd of its own in this process.
 //
-// Everybody may do everything, and nothing stands between the handler and the storage: the server has no admission, as the
-// server under test has none either when it runs without a kube-apiserver.
+// Everybody may do everything, and nothing stands between the handler and the storage: the server has no admission, as
+// the server under test has none either when it runs without a kube-apiserver.
 type crdServer struct {
 	dir  string
 	etcd *embed.Etcd
@@ -68,7 +68,8 @@ func crdServerConfig(etcdAddress, certificates string, listener net.Listener) (*
 	o.RecommendedOptions.SecureServing.BindPort = listener.Addr().(*net.TCPAddr).Port
 	o.RecommendedOptions.SecureServing.ServerCert.CertDirectory = certificates
 	o.RecommendedOptions.Features.EnablePriorityAndFairness = false
-	if err := o.RecommendedOptions.SecureServing.MaybeDefaultWithSelfSignedCerts("localhost", nil, []net.IP{net.IPv4(127, 0, 0, 1)}); err != nil {
+	if err := o.RecommendedOptions.SecureServing.MaybeDefaultWithSelfSignedCerts("localhost", nil,
+		[]net.IP{net.IPv4(127, 0, 0, 1)}); err != nil {
 		return nil, err
 	}
 	if err := o.Complete(); err != nil {
@@ -98,10 +99,12 @@ func crdServerConfig(etcdAddress, certificates string, listener net.Listener) (*
 	return &apiserver.Config{
 		GenericConfig: config,
 		ExtraConfig: apiserver.ExtraConfig{
-			CRDRESTOptionsGetter: options.NewCRDRESTOptionsGetter(*o.RecommendedOptions.Etcd, config.ResourceTransformers,
+			CRDRESTOptionsGetter: options.NewCRDRESTOptionsGetter(*o.RecommendedOptions.Etcd,
+				config.ResourceTransformers,
 				config.StorageObjectCountTracker),
-			ServiceResolver:     webhook.NewDefaultServiceResolver(),
-			AuthResolverWrapper: webhook.NewDefaultAuthenticationInfoResolverWrapper(nil, nil, config.LoopbackClientConfig, nil),
+			ServiceResolver: webhook.NewDefaultServiceResolver(),
+			AuthResolverWrapper: webhook.NewDefaultAuthenticationInfoResolverWrapper(nil, nil,
+				config.LoopbackClientConfig, nil),
 		},
 	}, nil
 }
@@ -123,7 +126,8 @@ func startCRDServer() (server *crdServer, err error) {
 	if err != nil {
 		return server, err
 	}
-	config, err := crdServerConfig("http://"+server.etcd.Clients[0].Addr().String(), filepath.Join(server.dir, "pki"), listener)
+	config, err := crdServerConfig("http://"+server.etcd.Clients[0].Addr().String(), filepath.Join(server.dir, "pki"),
+		listener)
 	if err != nil {
 		return server, err
 	}

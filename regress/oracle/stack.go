@@ -98,10 +98,13 @@ func startStack(top string) (s *stack, err error) {
 	defer log.Close()
 	s.proxy = exec.Command("/bin/bash", filepath.Join(s.top, ".ci", "stack.sh"), "become_server",
 		filepath.Join(s.dir, "dest", "usr", "bin", "kube-reports-proxy"),
-		"--bind-address=127.0.0.1", "--secure-port="+port, "--metrics-bind-address=127.0.0.1", "--metrics-port="+metricsPort,
-		"--tls-cert-file="+filepath.Join(pki, "serving.crt"), "--tls-private-key-file="+filepath.Join(pki, "serving.key"),
+		"--bind-address=127.0.0.1", "--secure-port="+port, "--metrics-bind-address=127.0.0.1",
+		"--metrics-port="+metricsPort,
+		"--tls-cert-file="+filepath.Join(pki, "serving.crt"),
+		"--tls-private-key-file="+filepath.Join(pki, "serving.key"),
 		"--client-ca-file="+filepath.Join(pki, "ca.crt"), "--authorization-mode=AlwaysDeny",
-		"--database=host="+s.dir+" user=kube_reports_proxy dbname=kube_reports", "--cluster-id="+cluster, "--cluster-name=oracle",
+		"--database=host="+s.dir+" user=kube_reports_proxy dbname=kube_reports", "--cluster-id="+cluster,
+		"--cluster-name=oracle",
 		"--workers=2")
 	s.proxy.Stdout, s.proxy.Stderr, s.proxy.Dir = log, log, "/"
 	s.proxy.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
@@ -112,7 +115,8 @@ func startStack(top string) (s *stack, err error) {
 	if err != nil {
 		return s, err
 	}
-	if s.side, err = newSide("proxy", "127.0.0.1:"+port, trust, filepath.Join(pki, "admin.crt"), filepath.Join(pki, "admin.key")); err != nil {
+	if s.side, err = newSide("proxy", "127.0.0.1:"+port, trust, filepath.Join(pki, "admin.crt"),
+		filepath.Join(pki, "admin.key")); err != nil {
 		return s, err
 	}
 	err = s.side.waitReady()

@@ -1,5 +1,6 @@
-// Command foreign reads Kubernetes objects, one JSON document a line, into the types of the operators that they are for.
-// It prints what these types do not know: a field of another name, a value of another type.  The last line has the counts.
+// Command foreign reads Kubernetes objects, one JSON document a line, into the types of the operators that they are
+// for. It prints what these types do not know: a field of another name, a value of another type.  The last line has the
+// counts.
 package main
 
 import (
