@@ -12,6 +12,7 @@
 
 #include "base/allocate.h"
 #include "decide/documents.h"
+#include "engine/base/search.h"
 
 Documents *
 documents_new(PgResult *rows, size_t count)
@@ -114,24 +115,23 @@ documents_of(const Definition *const *definitions, size_t count)
 	return documents;
 }
 
+static int
+compare_path(const void *document, const void *path)
+{
+	return strcmp(((const RegistryDocument *) document)->path, path);
+}
+
 RegistryDocument *
 documents_find(const Documents *documents, const char *path, size_t *count)
 {
 	RegistryDocument *entries = documents->entries;
-	size_t		low = 0;
-	size_t		high = documents->count;
+	bool		found;
+	size_t		first = search_sorted(entries, documents->count, sizeof(RegistryDocument), path, compare_path, &found);
 
 	*count = 0;
-	while (low < high)
-	{
-		size_t		middle = (low + high) / 2;
-
-		if (strcmp(entries[middle].path, path) < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	while (low + *count < documents->count && strcmp(entries[low + *count].path, path) == 0)
+	while (found && first > 0 && compare_path(&entries[first - 1], path) == 0)
+		first--;
+	while (first + *count < documents->count && strcmp(entries[first + *count].path, path) == 0)
 		(*count)++;
-	return *count > 0 ? &entries[low] : NULL;
+	return *count > 0 ? &entries[first] : NULL;
 }

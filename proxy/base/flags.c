@@ -22,9 +22,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/duration.h"
 #include "base/name_list.h"
 #include "engine/base/ascii.h"
+#include "engine/base/go_duration.h"
 
 #define EXIT_USAGE 2
 
@@ -50,7 +50,12 @@ flags_refuse(const FlagSet *set, const char *flag, const char *value, const char
 static bool
 parse_duration(const char *text, double *milliseconds)
 {
-	return *text != '-' && *text != '+' && duration_parse(text, strlen(text), milliseconds);
+	int64_t		nanoseconds;
+
+	if (*text == '-' || *text == '+' || !go_duration_parse((JsonText) {text, strlen(text)}, &nanoseconds))
+		return false;
+	*milliseconds = (double) nanoseconds / 1e6;
+	return true;
 }
 
 static void

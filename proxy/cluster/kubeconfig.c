@@ -15,7 +15,7 @@
 #include <yaml.h>
 
 #include "base/file.h"
-#include "codec/base64.h"
+#include "engine/base/base64.h"
 #include "codec/kube_json.h"
 
 #define FILE_LIMIT (1024 * 1024)
@@ -145,7 +145,7 @@ read_pem(Arena *arena, const json_t *object, const char *key, const char *direct
 
 	if (data != NULL && data[0] != '\0')
 	{
-		if (base64_decode(arena, data, pem))
+		if (base64_decode_value(arena, data, pem))
 			return true;
 		*why = arena_printf(arena, "%s-data is not base64", key);
 		return false;

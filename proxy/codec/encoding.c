@@ -12,12 +12,13 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include <zlib.h>
 
 #include "base/allocate.h"
 #include "codec/yaml_text.h"
+#include "engine/api/accept.h"
+#include "engine/base/ascii.h"
 
 #define GZIP_LEVEL 1
 #define GZIP_WINDOW (15 + 16)	/* 16: with the header and trailer of gzip */
@@ -37,50 +38,43 @@ struct Encoding
 
 /* Returns the value of q among the parameters of a coding; 1 when there is no q, 0 when its value is invalid. */
 static double
-quality_of(const char *parameters, const char *end)
+quality_of(JsonText parameters)
 {
-	while (parameters < end)
-	{
-		const char *parameter = parameters + 1;
-		char		digits[8] = "";
-		char	   *stop;
-		double		value;
+	JsonText	name;
+	JsonText	value;
+	double		quality;
 
-		while (parameter < end && (*parameter == ' ' || *parameter == '\t'))
-			parameter++;
-		for (parameters = parameter; parameters < end && *parameters != ';';)
-			parameters++;
-		if (parameters - parameter < 2 || strncasecmp(parameter, "q=", 2) != 0)
-			continue;
-		parameter += 2;
-		memcpy(digits, parameter, parameters - parameter < 7 ? (size_t) (parameters - parameter) : 7);
-		value = strtod(digits, &stop);
-		return stop > digits && value >= 0 && value <= 1 ? value : 0;
-	}
+	while (accept_parameter(&parameters, &name, &value))
+		if (name.len == 1 && ascii_lower(name.bytes[0]) == 'q')
+			return accept_quality(value, &quality) && quality >= 0 && quality <= 1 ? quality : 0;
 	return 1;
+}
+
+static bool
+is_coding(JsonText text, const char *coding)
+{
+	return text.len == strlen(coding) && ascii_same(text.bytes, coding, text.len);
 }
 
 bool
 encoding_accepts_gzip(const char *header)
 {
+	JsonText	rest = {header, header != NULL ? strlen(header) : 0};
 	double		gzip = -1;
 	double		any = -1;
 	double		identity = 0;
 
-	for (const char *next = header; next != NULL && *next != '\0';)
+	while (rest.bytes != NULL)
 	{
-		const char *end = next + strcspn(next, ",");
-		size_t		len;
+		JsonText	parameters;
+		JsonText	coding = accept_trim(accept_cut(accept_cut(rest, ',', &rest), ';', &parameters));
 
-		next += strspn(next, " \t");
-		len = strcspn(next, "; \t,");
-		if (len == 4 && strncasecmp(next, "gzip", len) == 0)
-			gzip = quality_of(next + strcspn(next, ";,"), end);
-		else if (len == 8 && strncasecmp(next, "identity", len) == 0)
-			identity = quality_of(next + strcspn(next, ";,"), end);
-		else if (len == 1 && *next == '*')
-			any = quality_of(next + strcspn(next, ";,"), end);
-		next = end + (*end == ',');
+		if (is_coding(coding, "gzip"))
+			gzip = quality_of(parameters);
+		else if (is_coding(coding, "identity"))
+			identity = quality_of(parameters);
+		else if (is_coding(coding, "*"))
+			any = quality_of(parameters);
 	}
 	if (gzip < 0)
 		gzip = any;

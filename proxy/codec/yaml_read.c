@@ -20,6 +20,8 @@
 #include <string.h>
 
 #include "engine/api/status.h"
+#include "engine/base/base64.h"
+#include "engine/base/go_float.h"
 
 /*
  * Upstream's limit for aliases: the share of decoded nodes that may come from aliases.  The share falls as the number
@@ -88,39 +90,6 @@ fail(Writer *writer, const char *words)
 
 /* --- Scalars --- */
 
-/* Standard base64 with padding; lines may be broken. */
-static bool
-decode_base64(YamlReader *reader, JsonText text, JsonText *bytes)
-{
-	static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-	char	   *to = yaml_take(reader, text.len + 1);
-	uint32_t	bits = 0;
-	size_t		digits = 0;
-	size_t		padding = 0;
-
-	bytes->bytes = to;
-	for (size_t i = 0; i < text.len; i++)
-	{
-		const char *digit;
-
-		if (text.bytes[i] == '\n' || text.bytes[i] == '\r')
-			continue;
-		digit = text.bytes[i] != '\0' ? strchr(alphabet, text.bytes[i]) : NULL;
-		if (text.bytes[i] == '=' && digits % 4 + padding >= 2)
-			padding++;
-		else if (digit == NULL || padding > 0)
-			return false;
-		else
-		{
-			bits = bits << 6 | (uint32_t) (digit - alphabet);
-			if (++digits % 4 != 1)
-				*to++ = (char) (bits >> (6 - 2 * ((digits - 1) % 4)));
-		}
-	}
-	bytes->len = (size_t) (to - bytes->bytes);
-	return (digits + padding) % 4 == 0 && padding <= 2;
-}
-
 /* Resolves a scalar for the first time. */
 static bool
 resolve_anew(Writer *writer, YamlNode *node)
@@ -145,8 +114,11 @@ resolve_anew(Writer *writer, YamlNode *node)
 
 	node->resolved = true;
 	if (node->tag == TAG_BINARY)
-		return decode_base64(&writer->reader, text, &node->u.text) ||
+	{
+		writer->reader.taken += (text.len + 8) & ~(size_t) 7;
+		return base64_decode(writer->reader.arena, text, &node->u.text) ||
 			fail(writer, "!!binary value contains invalid base64 data");
+	}
 	if (node->tag == TAG_NONE ? !node->implicit : node->tag > TAG_FLOAT)
 		return true;
 	scalar = scalar_resolve(writer->reader.arena, text);
@@ -226,31 +198,19 @@ write_scalar(Writer *writer, YamlNode *node)
 
 /* Formats as Go's FormatFloat(value, 'g', -1, 32) does; digits has 32 bytes. */
 static void
-format_float(double value, char *digits)
+format_float(YamlReader *reader, double value, char *digits)
 {
-	int			least = 0;
-	int			most = 8;		/* with 8 digits after the first, the text always reads back as the same float */
-	int			exponent;
+	StrBuf		number;
 
 	if (!isfinite(value) || !isfinite((float) value))
 	{
 		snprintf(digits, 32, "%s", isnan(value) ? ".nan" : value > 0 ? ".inf" : "-.inf");
 		return;
 	}
-	while (least < most)
-	{
-		int			precision = (least + most) / 2;
-
-		snprintf(digits, 32, "%.*e", precision, (double) (float) value);
-		if (strtof(digits, NULL) == (float) value)
-			most = precision;
-		else
-			least = precision + 1;
-	}
-	snprintf(digits, 32, "%.*e", most, (double) (float) value);
-	exponent = (int) strtol(strchr(digits, 'e') + 1, NULL, 10);
-	if (exponent >= -4 && exponent < 6)
-		snprintf(digits, 32, "%.*f", most > exponent ? most - exponent : 0, (double) (float) value);
+	strbuf_init(&number, reader->arena);
+	go_float32_text(&number, value);
+	reader->taken += number.capacity;
+	snprintf(digits, 32, "%s", number.bytes);
 }
 
 static void
@@ -359,7 +319,7 @@ read_key(Writer *writer, MappingEntry *entry)
 			snprintf(text, sizeof(text), "0x%llx", (unsigned long long) scalar.u.large);
 			break;
 		case SCALAR_FLOAT:
-			format_float(scalar.u.number, text);
+			format_float(&writer->reader, scalar.u.number, text);
 			break;
 		case SCALAR_NULL:
 			strcpy(text, "<nil>");

@@ -19,7 +19,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "codec/base64.h"
+#include "engine/base/base64.h"
 #include "commands/backend.h"
 #include "commands/command.h"
 #include "trust/ca_bundle.h"
@@ -206,7 +206,7 @@ bundle_for(Run *run, Arena *arena, const Registration *registration)
 
 	if (!registration->is_remote || !service_is(&registration->service, &run->service))
 		return run->ca_bundle;
-	newer = registration->ca_bundle[0] != '\0' && base64_decode(arena, registration->ca_bundle, &pem) &&
+	newer = registration->ca_bundle[0] != '\0' && base64_decode_value(arena, registration->ca_bundle, &pem) &&
 		ca_bundle_load(&store, NULL, pem, registration->name, why, sizeof(why)) &&
 		ca_bundle_is_newer(store, run->ca_store);
 	X509_STORE_free(store);

@@ -11,7 +11,7 @@
 
 #include "base/log.h"
 #include "base/loop.h"
-#include "codec/base64.h"
+#include "engine/base/base64.h"
 #include "wire.pb-c.h"
 
 /* Limits of the texts in trailers.  Clients accept heads of 8 KB; base64 needs 4 bytes for 3. */

@@ -13,8 +13,8 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/duration.h"
 #include "engine/base/ascii.h"
+#include "engine/base/go_duration.h"
 #include "engine/base/json_skip.h"
 #include "engine/api/status.h"
 #include "engine/base/utf8.h"
@@ -22,6 +22,8 @@
 #define PATH_LIMIT 4096
 #define QUERY_LIMIT (256 * 1024)
 #define PARAMETER_LIMIT 200
+#define NS_PER_MS 1000000
+#define DAY_NS (INT64_C(86400) * 1000 * NS_PER_MS)
 #define SEGMENT_LIMIT 12		/* more than any served path has */
 
 static bool parse_path(Arena *arena, const char *path, const char **segments, size_t *count, const char **error);
@@ -355,12 +357,12 @@ bool
 route_timeout(Arena *arena, const Route *route, uint64_t *milliseconds, const char **error)
 {
 	const JsonText *value = route_parameter(route, "timeout");
-	double		sum;
+	int64_t		nanoseconds;
 
 	*milliseconds = 0;
 	if (value == NULL || value->len == 0)
 		return true;
-	if (!duration_parse(value->bytes, value->len, &sum))
+	if (!go_duration_parse(*value, &nanoseconds))
 	{
 		StrBuf		message;
 
@@ -372,11 +374,11 @@ route_timeout(Arena *arena, const Route *route, uint64_t *milliseconds, const ch
 	}
 
 	/* kube-apiserver treats a timeout that is not positive as absent. */
-	if (sum <= 0)
+	if (nanoseconds <= 0)
 		return true;
 
 	/* A day is longer than any limit that applies. */
-	*milliseconds = sum > 86400e3 ? 86400000 : (uint64_t) sum;
+	*milliseconds = (uint64_t) (nanoseconds > DAY_NS ? DAY_NS : nanoseconds) / NS_PER_MS;
 	if (*milliseconds == 0)
 		*milliseconds = 1;
 	return true;

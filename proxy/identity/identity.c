@@ -23,7 +23,7 @@
 #include <strings.h>
 
 #include "engine/api/status.h"
-#include "codec/base64.h"
+#include "engine/base/base64.h"
 #include "trust/authentication_config.h"
 #include "identity/authentication_lookup.h"
 #include "trust/client_certificate.h"
@@ -167,7 +167,7 @@ basic_password(Arena *arena, const char *authorization)
 	const char *colon;
 
 	authorization += strspn(authorization, " \t");
-	if (strncasecmp(authorization, "basic ", 6) != 0 || !base64_decode(arena, authorization + 6, &credentials) ||
+	if (strncasecmp(authorization, "basic ", 6) != 0 || !base64_decode_value(arena, authorization + 6, &credentials) ||
 		credentials.len == 0)
 		return NULL;
 	colon = memchr(credentials.bytes, ':', credentials.len);

@@ -29,7 +29,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codec/base64.h"
+#include "engine/base/base64.h"
 #include "trust/ca_bundle.h"
 #include "base/allocate.h"
 #include "base/config.h"
@@ -133,7 +133,7 @@ is_outdated(Arena *arena, const ApiService *service, const char *bundle)
 	char		why[512];
 	bool		outdated = true;
 
-	if (bundle[0] != '\0' && base64_decode(arena, bundle, &pem) &&
+	if (bundle[0] != '\0' && base64_decode_value(arena, bundle, &pem) &&
 		ca_bundle_load(&store, NULL, pem, service->name, why, sizeof(why)))
 	{
 		if (is_verified_by(store))

@@ -27,7 +27,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "codec/base64.h"
+#include "engine/base/base64.h"
 #include "base/allocate.h"
 #include "base/config.h"
 #include "base/file.h"
@@ -201,7 +201,7 @@ key_bytes(Delivery *delivery, JsonText text)
 
 	if (text.len < prefix_len || memcmp(text.bytes, prefix, prefix_len) != 0)
 		return text;
-	if (!base64_decode(&delivery->arena, text.bytes + prefix_len, &key) || key.len == 0)
+	if (!base64_decode_value(&delivery->arena, text.bytes + prefix_len, &key) || key.len == 0)
 		delivery->failure = "the key is no base64 behind whsec_";
 	return key;
 }

@@ -12,7 +12,6 @@
 #include "fuzz.h"
 
 /* As in route_fuzz.c: these files of the proxy need no library. */
-#include "base/duration.c"
 #include "http/route.c"
 #include "api/policy_reporter.c"
 #include "api/export_request.c"

@@ -17,7 +17,6 @@
 /*
  * Every target links the document engine, but none links the proxy's files.  This one needs no library.
  */
-#include "base/duration.c"
 #include "engine/base/utf8.h"
 #include "http/route.c"
 

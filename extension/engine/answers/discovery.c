@@ -12,6 +12,7 @@
 #include "engine/base/kube_version.h"
 #include "engine/answers/discovery.h"
 #include "engine/base/ascii.h"
+#include "engine/base/base64.h"
 #include "engine/answers/openapi.h"
 
 #include <stdlib.h>
@@ -277,12 +278,10 @@ put_group(StrBuf *buf, const Builder *builder, const Range *group)
 static char *
 storage_version_hash(const Builder *builder, const Resource *resource)
 {
-	static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 	const Resource *stored = resource;
 	const char *hash;
 	char	   *name;
-	char	   *result = arena_alloc(builder->arena, 13);
-	unsigned char bytes[9] = {0};
+	char		bytes[8] = {0};
 
 	for (size_t i = 0; i < builder->count; i++)
 	{
@@ -295,17 +294,8 @@ storage_version_hash(const Builder *builder, const Resource *resource)
 	name = arena_printf(builder->arena, "%s/%s/%s", stored->group, stored->version, stored->kind);
 	hash = builder->hash(builder->arena, name, strlen(name));
 	for (int i = 0; i < 8 && hash[2 * i] != '\0' && hash[2 * i + 1] != '\0'; i++)
-		bytes[i] = (unsigned char) (hex_digit(hash[2 * i]) << 4 | hex_digit(hash[2 * i + 1]));
-	for (int i = 0; i < 3; i++)
-	{
-		unsigned	group = (unsigned) bytes[3 * i] << 16 | (unsigned) bytes[3 * i + 1] << 8 | bytes[3 * i + 2];
-
-		for (int j = 0; j < 4; j++)
-			result[4 * i + j] = alphabet[group >> (18 - 6 * j) & 63];
-	}
-	result[11] = '=';			/* padding: eight bytes are one byte less than three groups */
-	result[12] = '\0';
-	return result;
+		bytes[i] = (char) (hex_digit(hash[2 * i]) << 4 | hex_digit(hash[2 * i + 1]));
+	return base64_encode(builder->arena, (JsonText) {bytes, sizeof(bytes)});
 }
 
 static void

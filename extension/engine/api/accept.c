@@ -58,19 +58,22 @@ accept_parameter(JsonText *parameters, JsonText *name, JsonText *value)
 	return false;
 }
 
-static double
-parse_quality(JsonText text)
+bool
+accept_quality(JsonText text, double *quality)
 {
 	char		copy[32];
 	char	   *end;
 	double		value;
 
 	if (text.len == 0 || text.len >= sizeof(copy))
-		return 1.0;
+		return false;
 	memcpy(copy, text.bytes, text.len);
 	copy[text.len] = '\0';
 	value = strtod(copy, &end);
-	return *end == '\0' && value == value ? value : 1.0;
+	if (*end != '\0' || value != value)
+		return false;
+	*quality = value;
+	return true;
 }
 
 bool
@@ -88,7 +91,7 @@ accept_clause(JsonText *rest, AcceptClause *clause)
 	clause->quality = 1.0;
 	parameters = clause->parameters;
 	while (accept_parameter(&parameters, &name, &value))
-		if (json_text_is(name, "q"))
-			clause->quality = parse_quality(value);
+		if (json_text_is(name, "q") && !accept_quality(value, &clause->quality))
+			clause->quality = 1.0;
 	return true;
 }

@@ -30,6 +30,9 @@ extern bool accept_clause(JsonText *rest, AcceptClause *clause);
 /* Reads the next parameter of a clause and skips parameters without a value; false if no parameter is left. */
 extern bool accept_parameter(JsonText *parameters, JsonText *name, JsonText *value);
 
+/* Reads the value of a parameter q; false, and *quality as before, when it is no number. */
+extern bool accept_quality(JsonText text, double *quality);
+
 /* The text without blanks around it. */
 extern JsonText accept_trim(JsonText text);
 

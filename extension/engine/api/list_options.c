@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "engine/api/selector.h"
+#include "engine/base/base64.h"
 
 #define TOKEN_VERSION "meta.k8s.io/v1"
 #define TOKEN_BROKEN "continue key is not valid"
@@ -27,68 +28,9 @@
 /* The timeout of a watch is an SQL integer, in seconds. */
 #define TIMEOUT_MAX INT32_MAX
 
-static const char base64url[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-
 /*
  * Continue tokens
  */
-
-static char *
-encode_base64url(Arena *arena, const char *bytes, size_t len)
-{
-	char	   *text = arena_alloc(arena, len / 3 * 4 + 5);
-	char	   *to = text;
-	uint32_t	bits = 0;
-	int			held = 0;
-
-	for (size_t i = 0; i < len; i++)
-	{
-		bits = (bits << 8) | (unsigned char) bytes[i];
-		held += 8;
-		while (held >= 6)
-		{
-			held -= 6;
-			*to++ = base64url[(bits >> held) & 63];
-		}
-	}
-	if (held > 0)
-		*to++ = base64url[(bits << (6 - held)) & 63];
-	*to = '\0';
-	return text;
-}
-
-/*
- * Decodes base64url without padding; NULL and the offset of the wrong byte on
- * failure.  As in Go, surplus bits at the end are ignored, and a single last
- * character is an error.
- */
-static char *
-decode_base64url(Arena *arena, const char *text, size_t *len, size_t *wrong)
-{
-	size_t		text_len = strlen(text);
-	char	   *bytes = arena_alloc(arena, text_len / 4 * 3 + 4);
-	uint32_t	bits = 0;
-	int			held = 0;
-
-	*len = 0;
-	for (size_t i = 0; i < text_len; i++)
-	{
-		const char *found = strchr(base64url, text[i]);
-
-		*wrong = i;
-		if (found == NULL)
-			return NULL;
-		bits = (bits << 6) | (uint32_t) (found - base64url);
-		held += 6;
-		if (held >= 8)
-		{
-			held -= 8;
-			bytes[(*len)++] = (char) (bits >> held);
-		}
-	}
-	*wrong = text_len - 1;
-	return held < 6 ? bytes : NULL;
-}
 
 char *
 continue_token(Arena *arena, int64_t version, bool namespaced, const char *root_namespace,
@@ -110,7 +52,7 @@ continue_token(Arena *arena, int64_t version, bool namespaced, const char *root_
 	strbuf_printf(&json, "{\"v\":\"" TOKEN_VERSION "\",\"rv\":%lld,\"start\":", (long long) version);
 	json_write_string(&json, start.bytes, start.len);
 	strbuf_putc(&json, '}');
-	return encode_base64url(arena, json.bytes, json.len);
+	return base64url_encode(arena, (JsonText) {json.bytes, json.len});
 }
 
 /* Whether Go's path.Clean would leave "/" + text as it is. */
@@ -203,9 +145,8 @@ static const char *
 take_token(Arena *arena, const char *token, bool with_namespace, ListOptions *options)
 {
 	static const char wrong_type[] = TOKEN_BROKEN ": json: cannot unmarshal %s into Go %s";
-	size_t		len;
 	size_t		wrong;
-	char	   *text;
+	JsonText	text;
 	JsonError	error;
 	const JsonNode *root;
 	const JsonNode *version;
@@ -214,10 +155,9 @@ take_token(Arena *arena, const char *token, bool with_namespace, ListOptions *op
 
 	if (strlen(token) > TOKEN_MAX)
 		return TOKEN_BROKEN ": token is too long";
-	text = decode_base64url(arena, token, &len, &wrong);
-	if (text == NULL)
+	if (!base64url_decode(arena, (JsonText) {token, strlen(token)}, &text, &wrong))
 		return arena_printf(arena, TOKEN_BROKEN ": illegal base64 data at input byte %zu", wrong);
-	root = json_parse(arena, text, len, NULL, NULL, &error);
+	root = json_parse(arena, text.bytes, text.len, NULL, NULL, &error);
 	if (root == NULL)
 		return arena_printf(arena, TOKEN_BROKEN ": %s", error.message);
 	if (root->kind != JSON_KIND_OBJECT)

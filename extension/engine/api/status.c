@@ -14,11 +14,9 @@
  */
 #include "engine/api/status.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/go_float.h"
 #include "engine/base/hash.h"
 #include "engine/base/utf8.h"
 
@@ -257,49 +255,6 @@ field_errors_init(FieldErrorList *list, Arena *arena)
 {
 	memset(list, 0, sizeof(*list));
 	list->arena = arena;
-}
-
-void
-go_float_text(StrBuf *buf, double value)
-{
-	char		digits[40];
-	int			exponent;
-	char	   *mark;
-
-	if (isnan(value))
-	{
-		strbuf_puts(buf, "NaN");
-		return;
-	}
-	if (isinf(value))
-	{
-		strbuf_puts(buf, value > 0 ? "+Inf" : "-Inf");
-		return;
-	}
-	for (int precision = 0; precision <= 16; precision++)
-	{
-		snprintf(digits, sizeof(digits), "%.*e", precision, value);
-		if (strtod(digits, NULL) == value)
-			break;
-	}
-	mark = strchr(digits, 'e');
-	exponent = (int) strtol(mark + 1, NULL, 10);
-	if (exponent < -4 || exponent >= 6)
-	{
-		strbuf_puts(buf, digits);
-		return;
-	}
-
-	/* Print the same digits without an exponent. */
-	{
-		int			significant = 0;
-		int			decimals;
-
-		for (char *p = digits; p < mark; p++)
-			significant += *p >= '0' && *p <= '9';
-		decimals = significant - 1 - exponent;
-		strbuf_printf(buf, "%.*f", decimals > 0 ? decimals : 0, value);
-	}
 }
 
 /* Appends a bad value as upstream shows it in a message. */

@@ -147,9 +147,6 @@ extern const char *foreign_bytes_replace(Arena *arena, const char *text);	/* rep
 extern void quote_text(StrBuf *buf, const char *bytes, size_t len);
 extern const char *quoted(Arena *arena, const char *text);	/* the same for a C string */
 
-/* Appends a double as Go's %v prints it: shortest digits, in exponent notation for exponents below -4 or from 6 on. */
-extern void go_float_text(StrBuf *buf, double value);
-
 /* Whether Go considers the code point printable. */
 extern bool rune_is_print(uint32_t rune);
 

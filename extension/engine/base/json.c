@@ -12,6 +12,8 @@
 
 #include <string.h>
 
+#include "engine/base/search.h"
+
 /* Bytes that can be moved in the time of one step. */
 #define SHIFTED_PER_STEP 64
 
@@ -139,29 +141,16 @@ json_text_compare(JsonText a, JsonText b)
 	return (a.len > b.len) - (a.len < b.len);
 }
 
+static int
+compare_first_text(const void *element, const void *key)
+{
+	return json_text_compare(*(const JsonText *) element, *(const JsonText *) key);
+}
+
 size_t
 json_text_search(const void *elements, size_t count, size_t size, JsonText key, bool *found)
 {
-	size_t		low = 0;
-	size_t		high = count;
-
-	*found = false;
-	while (low < high)
-	{
-		size_t		middle = low + (high - low) / 2;
-		int			order = json_text_compare(*(const JsonText *) ((const char *) elements + middle * size), key);
-
-		if (order == 0)
-		{
-			*found = true;
-			return middle;
-		}
-		if (order < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return search_sorted(elements, count, size, &key, compare_first_text, found);
 }
 
 bool

@@ -13,18 +13,15 @@
 #include "engine/base/json.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include <string.h>
 
 #include "engine/base/ascii.h"
+#include "engine/base/go_float.h"
 #include "engine/base/json_scan.h"
 #include "engine/base/utf8.h"
 
-/* The longest number: sign, "0.00000", 17 digits; or an int64. */
-#define NUMBER_BYTES 32
-
-/* 17 digits identify every double. */
-#define MAX_DIGITS 17
+/* The digits and the sign of an int64. */
+#define INTEGER_BYTES 20
 
 /* Deeper levels get no more indentation; otherwise a short text of many levels would become a long text. */
 #define INDENTED_LEVELS 32
@@ -150,7 +147,7 @@ put_plain_string(StrBuf *buf, JsonText string)
 static void
 put_integer(StrBuf *buf, int64_t value)
 {
-	char		digits[NUMBER_BYTES];
+	char		digits[INTEGER_BYTES];
 	char	   *p = digits + sizeof(digits);
 	uint64_t	left = value < 0 ? 0 - (uint64_t) value : (uint64_t) value;
 
@@ -162,181 +159,6 @@ put_integer(StrBuf *buf, int64_t value)
 	if (value < 0)
 		*--p = '-';
 	put_bytes(buf, p, (size_t) (digits + sizeof(digits) - p));
-}
-
-/*
- * Digits of a whole number without trailing zeros; *point is the number of digits before the decimal point.
- */
-static size_t
-whole_digits(uint64_t value, char *digits, int *point)
-{
-	char		reversed[20];
-	size_t		count = 0;
-	size_t		zeros = 0;
-
-	for (; value > 0; value /= 10)
-		reversed[count++] = (char) ('0' + value % 10);
-	*point = (int) count;
-	while (zeros < count && reversed[zeros] == '0')
-		zeros++;
-	for (size_t i = 0; i < count - zeros; i++)
-		digits[i] = reversed[count - 1 - i];
-	return count - zeros;
-}
-
-/*
- * Adds one to the last digit of the mantissa of "d.ddde-xx".
- */
-static void
-increment_last_digit(char *text)
-{
-	char	   *digit = strchr(text, 'e') - 1;
-
-	while (digit >= text)
-	{
-		if (*digit == '.')
-		{
-			digit--;
-			continue;
-		}
-		if (*digit != '9')
-		{
-			++*digit;
-			return;
-		}
-		*digit-- = '0';
-	}
-}
-
-/*
- * The fewest digits that read back as value.  If several numbers have this length, the one nearest to value.  value is
- * positive.
- */
-static size_t
-shortest_digits(double value, char *digits, int *point)
-{
-	static const double powers[] = {1e1, 1e2, 1e3, 1e4, 1e5, 1e6};
-	char		text[MAX_DIGITS + 16];
-	size_t		count = 0;
-	int			mantissa_exponent;
-	const char *p;
-
-	/* Below 2^53 every whole number is a double, and no shorter number reads back as the same double. */
-	if (value < 9007199254740992.0 && trunc(value) == value)
-		return whole_digits((uint64_t) value, digits, point);
-
-	/*
-	 * A few decimals: dividend and divisor are exact, so the quotient is the double nearest to these digits.  No two
-	 * numbers of up to 15 digits are the same double.
-	 */
-	for (int i = 0; i < 6 && value >= 1e-3 && value < 1e9; i++)
-	{
-		double		scaled = rint(value * powers[i]);
-
-		if (scaled < 1e15 && scaled / powers[i] == value)
-		{
-			count = whole_digits((uint64_t) scaled, digits, point);
-			*point -= i + 1;
-			return count;
-		}
-	}
-
-	/* A normal double always keeps 15 digits, but a subnormal one keeps fewer. */
-	for (int precision = isnormal(value) ? 15 : 1; precision <= MAX_DIGITS; precision++)
-	{
-		snprintf(text, sizeof(text), "%.*e", precision - 1, value);
-		if (precision == MAX_DIGITS || strtod(text, NULL) == value)
-			break;
-
-		/*
-		 * Doubles are twice as dense below a power of two as above it: the nearest number of 16 digits may be another
-		 * double, while the next larger one reads back as value.
-		 */
-		if (precision == 16 && frexp(value, &mantissa_exponent) == 0.5)
-		{
-			increment_last_digit(text);
-			if (strtod(text, NULL) == value)
-				break;
-		}
-	}
-
-	for (p = text; *p != 'e'; p++)
-	{
-		if (*p != '.')
-			digits[count++] = *p;
-	}
-	while (count > 1 && digits[count - 1] == '0')
-		count--;
-	*point = (int) strtol(p + 1, NULL, 10) + 1;
-	return count;
-}
-
-/*
- * Prints a number as Go does: in plain notation from 1e-6 up to below 1e21, else with an exponent without leading
- * zeros.
- */
-static void
-put_number(StrBuf *buf, double value)
-{
-	char		digits[MAX_DIGITS + 3];
-	size_t		count;
-	size_t		whole;
-	int			point;
-	char	   *to;
-	char	   *start;
-
-	/* No JSON text contains such a number, but arithmetic on a tree might produce it. */
-	if (!isfinite(value))
-	{
-		put_bytes(buf, "null", 4);
-		return;
-	}
-	if (value == 0)
-	{
-		put_char(buf, '0');
-		return;
-	}
-
-	count = shortest_digits(fabs(value), digits, &point);
-	to = start = room(buf, NUMBER_BYTES);
-	if (value < 0)
-		*to++ = '-';
-	if (fabs(value) < 1e-6 || fabs(value) >= 1e21)
-	{
-		/* NOLINTNEXTLINE(clang-analyzer-core.uninitialized.Assign): every number has a digit */
-		*to++ = digits[0];
-		if (count > 1)
-		{
-			*to++ = '.';
-			memcpy(to, digits + 1, count - 1);
-			to += count - 1;
-		}
-		to += snprintf(to, 8, "e%+d", point - 1);
-	}
-	else if (point <= 0)
-	{
-		*to++ = '0';
-		*to++ = '.';
-		memset(to, '0', (size_t) -point);
-		to += -point;
-		memcpy(to, digits, count);
-		to += count;
-	}
-	else
-	{
-		whole = (size_t) point < count ? (size_t) point : count;
-		memcpy(to, digits, whole);
-		to += whole;
-		memset(to, '0', (size_t) point - whole);
-		to += (size_t) point - whole;
-		if (whole < count)
-		{
-			*to++ = '.';
-			memcpy(to, digits + whole, count - whole);
-			to += count - whole;
-		}
-	}
-	buf->len += (size_t) (to - start);
 }
 
 static void
@@ -354,7 +176,11 @@ put_scalar(StrBuf *buf, const JsonNode *node)
 			put_integer(buf, node->u.integer);
 			break;
 		case JSON_KIND_NUMBER:
-			put_number(buf, node->u.number);
+			/* No JSON text contains such a number, but arithmetic on a tree might produce it. */
+			if (isfinite(node->u.number))
+				go_float_json(buf, node->u.number);
+			else
+				put_bytes(buf, "null", 4);
 			break;
 		case JSON_KIND_STRING:
 			if (node->plain)

@@ -19,6 +19,7 @@
 
 #include "engine/api/request.h"
 #include "engine/api/status.h"
+#include "engine/base/go_float.h"
 
 /* Elements up to this size are copied, so that their temporary memory can be freed; longer ones are rare. */
 #define SHORT_ELEMENT 256

@@ -16,6 +16,7 @@
  */
 #include "engine/fields/field_type.h"
 
+#include "engine/base/go_float.h"
 #include "engine/fields/field_element.h"
 #include "engine/schema/schema_private.h"
 

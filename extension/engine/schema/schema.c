@@ -9,25 +9,22 @@
 
 #include <string.h>
 
+#include "engine/base/search.h"
+
+static int
+compare_property(const void *property, const void *key)
+{
+	return schema_key_order(((const SchemaProperty *) property)->key, *(const JsonText *) key);
+}
+
 const SchemaProperty *
 schema_property(const Schema *schema, JsonText key)
 {
-	size_t		low = 0;
-	size_t		high = schema->property_count;
+	bool		found;
+	size_t		place = search_sorted(schema->properties, schema->property_count, sizeof(SchemaProperty), &key,
+									  compare_property, &found);
 
-	while (low < high)
-	{
-		size_t		middle = low + (high - low) / 2;
-		int			order = schema_key_order(schema->properties[middle].key, key);
-
-		if (order == 0)
-			return &schema->properties[middle];
-		if (order < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return NULL;
+	return found ? &schema->properties[place] : NULL;
 }
 
 SchemaListType

@@ -15,6 +15,7 @@
 #include "engine/schema/schema_format.h"
 
 #include "engine/base/ascii.h"
+#include "engine/base/go_duration.h"
 #include "engine/base/utf8.h"
 
 static bool is_bsonobjectid(JsonText text);
@@ -630,73 +631,6 @@ is_datetime(JsonText text)
 		all_digits(s + at + 4, 2);
 }
 
-/* As Go's time.ParseDuration: decimals with units ("1h2.5m"), or 0.  The sum in nanoseconds must fit into 64 bits. */
-static bool
-is_go_duration(JsonText text)
-{
-	static const struct
-	{
-		const char *name;
-		uint64_t	nanoseconds;
-	}			units[] = {
-		{"ns", 1}, {"us", 1000}, {"\xC2\xB5s", 1000}, {"\xCE\xBCs", 1000}, {"ms", 1000000}, {"s", 1000000000},
-		{"m", UINT64_C(60000000000)}, {"h", UINT64_C(3600000000000)},
-	};
-	const uint64_t most = UINT64_C(1) << 63;
-	size_t		at = 0;
-	uint64_t	total = 0;
-
-	if (text.len > 0 && (text.bytes[0] == '-' || text.bytes[0] == '+'))
-		at = 1;
-	if (text.len - at == 1 && text.bytes[at] == '0')
-		return true;
-	if (at == text.len)
-		return false;
-	while (at < text.len)
-	{
-		uint64_t	value = 0;
-		double		fraction = 0;
-		double		scale = 1;
-		bool		digits = false;
-		uint64_t	unit = 0;
-		size_t		start;
-
-		for (; at < text.len && ascii_is_digit(text.bytes[at]); at++, digits = true)
-		{
-			if (value > most / 10)
-				return false;
-			value = value * 10 + (uint64_t) (text.bytes[at] - '0');
-			if (value > most)
-				return false;
-		}
-		if (at < text.len && text.bytes[at] == '.')
-		{
-			for (at++; at < text.len && ascii_is_digit(text.bytes[at]); at++, digits = true)
-			{
-				scale /= 10;
-				fraction += scale * (text.bytes[at] - '0');
-			}
-		}
-		if (!digits)
-			return false;
-		start = at;
-		while (at < text.len && !ascii_is_digit(text.bytes[at]) && text.bytes[at] != '.')
-			at++;
-		for (size_t i = 0; i < sizeof(units) / sizeof(units[0]) && unit == 0; i++)
-		{
-			if (at - start == strlen(units[i].name) && memcmp(text.bytes + start, units[i].name, at - start) == 0)
-				unit = units[i].nanoseconds;
-		}
-		if (unit == 0 || value > most / unit)
-			return false;
-		value = value * unit + (uint64_t) (fraction * (double) unit);
-		total += value;
-		if (value > most || total > most)
-			return false;
-	}
-	return total < most || text.bytes[0] == '-';
-}
-
 /* The unit of a duration in Scala's notation: a short name, or a word that begins with a long name. */
 static bool
 is_duration_unit(const char *unit, size_t len)
@@ -726,8 +660,9 @@ is_duration(JsonText text)
 {
 	size_t		at = 0;
 	bool		found = false;
+	int64_t		nanoseconds;
 
-	if (is_go_duration(text))
+	if (go_duration_parse(text, &nanoseconds))
 		return true;
 	while (at < text.len)
 	{

@@ -15,6 +15,7 @@
  *
  *-------------------------------------------------------------------------
  */
+#include "engine/base/go_float.h"
 #include "engine/base/hash.h"
 #include "engine/base/utf8.h"
 #include "engine/schema/schema_private.h"

@@ -14,6 +14,7 @@
  *-------------------------------------------------------------------------
  */
 #include "engine/schema/table.h"
+#include "engine/base/go_float.h"
 #include "engine/base/json_skip.h"
 #include "engine/api/metadata.h"
 
