@@ -23,12 +23,14 @@ CREATE OR REPLACE FUNCTION kube_reports.document_size(document kube_reports.repo
 SELECT p.oid::regprocedure FROM pg_proc p
 	WHERE p.pronamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)
 		AND obj_description(p.oid, 'pg_proc') IS NULL
-		AND p.proname NOT LIKE 'report\_%'
 	ORDER BY 1;
 SELECT c.oid::regclass FROM pg_class c
 	WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)
 		AND c.relkind IN ('r', 'v', 'S') AND obj_description(c.oid, 'pg_class') IS NULL
 	ORDER BY 1;
+SELECT c.castsource::regtype AS source, c.casttarget::regtype AS target FROM pg_cast c
+	WHERE 'kube_reports.report'::regtype IN (c.castsource, c.casttarget) AND obj_description(c.oid, 'pg_cast') IS NULL
+	ORDER BY 1, 2;
 
 -- What users call and read is of types that users may name.
 SELECT p.oid::regprocedure AS public, t.oid::regtype AS inner_type

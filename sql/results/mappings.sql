@@ -4,11 +4,15 @@
 -- docs/architecture/results.md, "Mappings", describes the language.  The mappings here apply to the built-in types, and
 -- to the other types once their CustomResourceDefinitions are registered.
 
+-- Words in capitals stand for what several mappings have in common.
 CREATE VIEW kube_reports_internal.known_mapping AS
+	SELECT k."group", k.plural, k.results, replace(replace(replace(k.mapping, 'OWNERS', c.owners),
+		'TRIVY_LABELS', c.trivy_labels), 'KUBESCAPE_LABELS', c.kubescape_labels)::kube_reports.report AS mapping
+	FROM (
 	-- Kyverno, Trivy's adapter, Falco, kube-bench and others: the report formats of the policy working group.
 	-- Falco's exporter names no resource, or a pod only; it gives its own namespace as the owner of its reports.  The
 	-- fields of the event, which are the properties, say what it is about; <nil> and <NA> stand for no value.
-	SELECT t."group", t.plural, 'current' AS results, m.mapping::kube_reports.report AS mapping
+	SELECT t."group", t.plural, 'current' AS results, m.mapping
 	FROM (VALUES
 		('wgpolicyk8s.io', 'policyreports'),
 		('wgpolicyk8s.io', 'clusterpolicyreports'),
@@ -55,18 +59,12 @@ CREATE VIEW kube_reports_internal.known_mapping AS
 		{"apiVersion": {"value": "v1"}, "kind": {"value": "Namespace"},
 			"name": [{"path": ".properties.k8s\\.ns\\.name", "map": {"<nil>": "", "<NA>": ""}},
 				{"path": ".properties.ka\\.target\\.namespace", "map": {"<nil>": "", "<NA>": ""}}]},
-		{"apiVersion": "$.metadata.ownerReferences[?(@.controller==true)].apiVersion",
-			"kind": "$.metadata.ownerReferences[?(@.controller==true)].kind", "namespace": "$.metadata.namespace",
-			"name": "$.metadata.ownerReferences[?(@.controller==true)].name",
-			"uid": "$.metadata.ownerReferences[?(@.controller==true)].uid"},
-		{"apiVersion": "$.metadata.ownerReferences[0].apiVersion", "kind": "$.metadata.ownerReferences[0].kind",
-			"namespace": "$.metadata.namespace", "name": "$.metadata.ownerReferences[0].name",
-			"uid": "$.metadata.ownerReferences[0].uid"}
+		OWNERS
 	]
 }$mapping$)) m(mapping)
 	UNION ALL
 	-- Kyverno's intermediate reports.
-	SELECT t."group", t.plural, 'intermediate', m.mapping::kube_reports.report
+	SELECT t."group", t.plural, 'intermediate', m.mapping
 	FROM (VALUES
 		('reports.kyverno.io', 'ephemeralreports'),
 		('reports.kyverno.io', 'clusterephemeralreports'),
@@ -93,18 +91,12 @@ CREATE VIEW kube_reports_internal.known_mapping AS
 			"namespace": ["@.namespace", "$.metadata.namespace"], "name": "@.name", "uid": "@.uid"},
 		{"apiVersion": "$.spec.owner.apiVersion", "kind": "$.spec.owner.kind", "namespace": "$.metadata.namespace",
 			"name": "$.spec.owner.name", "uid": "$.spec.owner.uid"},
-		{"apiVersion": "$.metadata.ownerReferences[?(@.controller==true)].apiVersion",
-			"kind": "$.metadata.ownerReferences[?(@.controller==true)].kind", "namespace": "$.metadata.namespace",
-			"name": "$.metadata.ownerReferences[?(@.controller==true)].name",
-			"uid": "$.metadata.ownerReferences[?(@.controller==true)].uid"},
-		{"apiVersion": "$.metadata.ownerReferences[0].apiVersion", "kind": "$.metadata.ownerReferences[0].kind",
-			"namespace": "$.metadata.namespace", "name": "$.metadata.ownerReferences[0].name",
-			"uid": "$.metadata.ownerReferences[0].uid"}
+		OWNERS
 	]
 }$mapping$)) m(mapping)
 	UNION ALL
 	-- Trivy: vulnerabilities of an image.  Each is a failure of a policy that has the name of the CVE.
-	SELECT t."group", t.plural, 'current', m.mapping::kube_reports.report
+	SELECT t."group", t.plural, 'current', m.mapping
 	FROM (VALUES
 		('aquasecurity.github.io', 'vulnerabilityreports'),
 		('aquasecurity.github.io', 'clustervulnerabilityreports')) t("group", plural),
@@ -135,23 +127,13 @@ CREATE VIEW kube_reports_internal.known_mapping AS
 	"time": "$.report.updateTimestamp",
 	"key": [".resource", ".target", ".packagePath"],
 	"subjects": [
-		{"apiVersion": "$.metadata.ownerReferences[?(@.controller==true)].apiVersion",
-			"kind": "$.metadata.ownerReferences[?(@.controller==true)].kind", "namespace": "$.metadata.namespace",
-			"name": "$.metadata.ownerReferences[?(@.controller==true)].name",
-			"uid": "$.metadata.ownerReferences[?(@.controller==true)].uid"},
-		{"apiVersion": "$.metadata.ownerReferences[0].apiVersion", "kind": "$.metadata.ownerReferences[0].kind",
-			"namespace": "$.metadata.namespace", "name": "$.metadata.ownerReferences[0].name",
-			"uid": "$.metadata.ownerReferences[0].uid"},
-		{"kind": "$.metadata.labels.trivy-operator\\.resource\\.kind",
-			"namespace": ["$.metadata.labels.trivy-operator\\.resource\\.namespace", "$.metadata.namespace"],
-			"name": ["$.metadata.labels.trivy-operator\\.resource\\.name",
-				"$.metadata.annotations.trivy-operator\\.resource\\.name"]}
+		OWNERS,
+		TRIVY_LABELS
 	]
 }$mapping$)) m(mapping)
 	UNION ALL
 	-- Trivy: checks of a resource.  Sources have the names that Trivy's adapter gives them.
-	SELECT t."group", t.plural, 'current', (m.mapping
-		|| jsonb_build_object('source', jsonb_build_object('value', t.source)))::kube_reports.report
+	SELECT t."group", t.plural, 'current', replace(m.mapping, 'TRIVY_SOURCE', t.source)
 	FROM (VALUES
 		('aquasecurity.github.io', 'configauditreports', 'Trivy ConfigAudit'),
 		('aquasecurity.github.io', 'clusterconfigauditreports', 'Trivy ConfigAudit'),
@@ -162,6 +144,7 @@ CREATE VIEW kube_reports_internal.known_mapping AS
 			t("group", plural, source),
 		(VALUES ($mapping${
 	"list": "$.report.checks",
+	"source": {"value": "TRIVY_SOURCE"},
 	"policy": ".checkID",
 	"category": ".category",
 	"severity": ".severity",
@@ -170,22 +153,13 @@ CREATE VIEW kube_reports_internal.known_mapping AS
 	"properties": {"title": ".title", "remediation": ".remediation"},
 	"time": "$.report.updateTimestamp",
 	"subjects": [
-		{"apiVersion": "$.metadata.ownerReferences[?(@.controller==true)].apiVersion",
-			"kind": "$.metadata.ownerReferences[?(@.controller==true)].kind", "namespace": "$.metadata.namespace",
-			"name": "$.metadata.ownerReferences[?(@.controller==true)].name",
-			"uid": "$.metadata.ownerReferences[?(@.controller==true)].uid"},
-		{"apiVersion": "$.metadata.ownerReferences[0].apiVersion", "kind": "$.metadata.ownerReferences[0].kind",
-			"namespace": "$.metadata.namespace", "name": "$.metadata.ownerReferences[0].name",
-			"uid": "$.metadata.ownerReferences[0].uid"},
-		{"kind": "$.metadata.labels.trivy-operator\\.resource\\.kind",
-			"namespace": ["$.metadata.labels.trivy-operator\\.resource\\.namespace", "$.metadata.namespace"],
-			"name": ["$.metadata.labels.trivy-operator\\.resource\\.name",
-				"$.metadata.annotations.trivy-operator\\.resource\\.name"]}
+		OWNERS,
+		TRIVY_LABELS
 	]
-}$mapping$::jsonb)) m(mapping)
+}$mapping$)) m(mapping)
 	UNION ALL
 	-- Trivy: secrets in an image.  A scanner's rule may find several secrets in one file.
-	SELECT t."group", t.plural, 'current', m.mapping::kube_reports.report
+	SELECT t."group", t.plural, 'current', m.mapping
 	FROM (VALUES
 		('aquasecurity.github.io', 'exposedsecretreports')) t("group", plural),
 		(VALUES ($mapping${
@@ -207,23 +181,14 @@ CREATE VIEW kube_reports_internal.known_mapping AS
 	"time": "$.report.updateTimestamp",
 	"key": [".target", ".match"],
 	"subjects": [
-		{"apiVersion": "$.metadata.ownerReferences[?(@.controller==true)].apiVersion",
-			"kind": "$.metadata.ownerReferences[?(@.controller==true)].kind", "namespace": "$.metadata.namespace",
-			"name": "$.metadata.ownerReferences[?(@.controller==true)].name",
-			"uid": "$.metadata.ownerReferences[?(@.controller==true)].uid"},
-		{"apiVersion": "$.metadata.ownerReferences[0].apiVersion", "kind": "$.metadata.ownerReferences[0].kind",
-			"namespace": "$.metadata.namespace", "name": "$.metadata.ownerReferences[0].name",
-			"uid": "$.metadata.ownerReferences[0].uid"},
-		{"kind": "$.metadata.labels.trivy-operator\\.resource\\.kind",
-			"namespace": ["$.metadata.labels.trivy-operator\\.resource\\.namespace", "$.metadata.namespace"],
-			"name": ["$.metadata.labels.trivy-operator\\.resource\\.name",
-				"$.metadata.annotations.trivy-operator\\.resource\\.name"]}
+		OWNERS,
+		TRIVY_LABELS
 	]
 }$mapping$)) m(mapping)
 	UNION ALL
 	-- Trivy: controls of a framework.  The details, with the checks of each control, are present if the report is of
 	-- the kind "all"; a control without checks has the status that the framework gives it.
-	SELECT t."group", t.plural, 'current', m.mapping::kube_reports.report
+	SELECT t."group", t.plural, 'current', m.mapping
 	FROM (VALUES
 		('aquasecurity.github.io', 'clustercompliancereports')) t("group", plural),
 		(VALUES ($mapping${
@@ -256,7 +221,7 @@ CREATE VIEW kube_reports_internal.known_mapping AS
 }$mapping$)) m(mapping)
 	UNION ALL
 	-- Compliance Operator: the document itself is the result.
-	SELECT t."group", t.plural, 'current', m.mapping::kube_reports.report
+	SELECT t."group", t.plural, 'current', m.mapping
 	FROM (VALUES
 		('compliance.openshift.io', 'compliancecheckresults')) t("group", plural),
 		(VALUES ($mapping${
@@ -281,19 +246,13 @@ CREATE VIEW kube_reports_internal.known_mapping AS
 	"time": ["$.metadata.annotations.compliance\\.openshift\\.io/last-scanned-timestamp",
 		"$.metadata.creationTimestamp"],
 	"subjects": [
-		{"apiVersion": "$.metadata.ownerReferences[?(@.controller==true)].apiVersion",
-			"kind": "$.metadata.ownerReferences[?(@.controller==true)].kind", "namespace": "$.metadata.namespace",
-			"name": "$.metadata.ownerReferences[?(@.controller==true)].name",
-			"uid": "$.metadata.ownerReferences[?(@.controller==true)].uid"},
-		{"apiVersion": "$.metadata.ownerReferences[0].apiVersion", "kind": "$.metadata.ownerReferences[0].kind",
-			"namespace": "$.metadata.namespace", "name": "$.metadata.ownerReferences[0].name",
-			"uid": "$.metadata.ownerReferences[0].uid"}
+		OWNERS
 	]
 }$mapping$)) m(mapping)
 	UNION ALL
 	-- Compliance Operator: the state of a remediation.  A remediation that is not applied is no failure: the result of
 	-- its check is one.
-	SELECT t."group", t.plural, 'current', m.mapping::kube_reports.report
+	SELECT t."group", t.plural, 'current', m.mapping
 	FROM (VALUES
 		('compliance.openshift.io', 'complianceremediations')) t("group", plural),
 		(VALUES ($mapping${
@@ -316,18 +275,12 @@ CREATE VIEW kube_reports_internal.known_mapping AS
 		"object.name": "$.spec.current.object.metadata.name"
 	},
 	"subjects": [
-		{"apiVersion": "$.metadata.ownerReferences[?(@.controller==true)].apiVersion",
-			"kind": "$.metadata.ownerReferences[?(@.controller==true)].kind", "namespace": "$.metadata.namespace",
-			"name": "$.metadata.ownerReferences[?(@.controller==true)].name",
-			"uid": "$.metadata.ownerReferences[?(@.controller==true)].uid"},
-		{"apiVersion": "$.metadata.ownerReferences[0].apiVersion", "kind": "$.metadata.ownerReferences[0].kind",
-			"namespace": "$.metadata.namespace", "name": "$.metadata.ownerReferences[0].name",
-			"uid": "$.metadata.ownerReferences[0].uid"}
+		OWNERS
 	]
 }$mapping$)) m(mapping)
 	UNION ALL
 	-- Kubescape: controls of a workload, by their ids.
-	SELECT t."group", t.plural, 'current', m.mapping::kube_reports.report
+	SELECT t."group", t.plural, 'current', m.mapping
 	FROM (VALUES
 		('spdx.softwarecomposition.kubescape.io', 'workloadconfigurationscans')) t("group", plural),
 		(VALUES ($mapping${
@@ -347,15 +300,13 @@ CREATE VIEW kube_reports_internal.known_mapping AS
 	},
 	"time": "$.metadata.creationTimestamp",
 	"subjects": [
-		{"kind": "$.metadata.labels.kubescape\\.io/workload-kind",
-			"namespace": ["$.metadata.labels.kubescape\\.io/workload-namespace", "$.metadata.namespace"],
-			"name": "$.metadata.labels.kubescape\\.io/workload-name"}
+		KUBESCAPE_LABELS
 	]
 }$mapping$)) m(mapping)
 	UNION ALL
 	-- Kubescape: vulnerabilities of an image, as Grype finds them.  Vulnerabilities in the parts that a workload has
 	-- loaded are a subset of them, and have a source of their own.
-	SELECT t."group", t.plural, 'current', m.mapping::kube_reports.report
+	SELECT t."group", t.plural, 'current', m.mapping
 	FROM (VALUES
 		('spdx.softwarecomposition.kubescape.io', 'vulnerabilitymanifests')) t("group", plural),
 		(VALUES ($mapping${
@@ -386,11 +337,29 @@ CREATE VIEW kube_reports_internal.known_mapping AS
 	"time": "$.metadata.creationTimestamp",
 	"key": [".artifact.name", ".artifact.version", ".artifact.locations[0].path"],
 	"subjects": [
-		{"kind": "$.metadata.labels.kubescape\\.io/workload-kind",
-			"namespace": ["$.metadata.labels.kubescape\\.io/workload-namespace", "$.metadata.namespace"],
-			"name": "$.metadata.labels.kubescape\\.io/workload-name"},
+		KUBESCAPE_LABELS,
 		{"kind": {"value": "Image"}, "name": ["$.metadata.annotations.kubescape\\.io/image-tag", "$.metadata.name"]}
 	]
-}$mapping$)) m(mapping);
+}$mapping$)) m(mapping)
+	) k,
+		-- The owner that is the controller, or else the first.
+		(VALUES ($subjects$
+		{"apiVersion": "$.metadata.ownerReferences[?(@.controller==true)].apiVersion",
+			"kind": "$.metadata.ownerReferences[?(@.controller==true)].kind", "namespace": "$.metadata.namespace",
+			"name": "$.metadata.ownerReferences[?(@.controller==true)].name",
+			"uid": "$.metadata.ownerReferences[?(@.controller==true)].uid"},
+		{"apiVersion": "$.metadata.ownerReferences[0].apiVersion", "kind": "$.metadata.ownerReferences[0].kind",
+			"namespace": "$.metadata.namespace", "name": "$.metadata.ownerReferences[0].name",
+			"uid": "$.metadata.ownerReferences[0].uid"}
+		$subjects$, $subjects$
+		{"kind": "$.metadata.labels.trivy-operator\\.resource\\.kind",
+			"namespace": ["$.metadata.labels.trivy-operator\\.resource\\.namespace", "$.metadata.namespace"],
+			"name": ["$.metadata.labels.trivy-operator\\.resource\\.name",
+				"$.metadata.annotations.trivy-operator\\.resource\\.name"]}
+		$subjects$, $subjects$
+		{"kind": "$.metadata.labels.kubescape\\.io/workload-kind",
+			"namespace": ["$.metadata.labels.kubescape\\.io/workload-namespace", "$.metadata.namespace"],
+			"name": "$.metadata.labels.kubescape\\.io/workload-name"}
+		$subjects$)) c(owners, trivy_labels, kubescape_labels);
 COMMENT ON VIEW kube_reports_internal.known_mapping IS 'results and mappings of types that need not be told where '
 		'their results stand; changes with the version of the extension';

@@ -20,6 +20,10 @@ CREATE FUNCTION kube_reports_internal.report_recv(internal) RETURNS kube_reports
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 CREATE FUNCTION kube_reports_internal.report_send(kube_reports.report) RETURNS bytea
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION kube_reports_internal.report_in(cstring) IS 'I/O';
+COMMENT ON FUNCTION kube_reports_internal.report_out(kube_reports.report) IS 'I/O';
+COMMENT ON FUNCTION kube_reports_internal.report_recv(internal) IS 'I/O';
+COMMENT ON FUNCTION kube_reports_internal.report_send(kube_reports.report) IS 'I/O';
 
 CREATE TYPE kube_reports.report (
 	INPUT = kube_reports_internal.report_in,
@@ -37,8 +41,10 @@ CREATE FUNCTION kube_reports_internal.report_from_text(text) RETURNS kube_report
 COMMENT ON FUNCTION kube_reports_internal.report_from_text(text) IS 'cast: checks that the text is one JSON object';
 CREATE FUNCTION kube_reports_internal.report_to_jsonb(kube_reports.report) RETURNS jsonb
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION kube_reports_internal.report_to_jsonb(kube_reports.report) IS 'cast: the document as a value';
 CREATE FUNCTION kube_reports_internal.report_from_jsonb(jsonb) RETURNS kube_reports.report
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION kube_reports_internal.report_from_jsonb(jsonb) IS 'cast: checks that the value is an object';
 
 CREATE CAST (kube_reports.report AS text) WITHOUT FUNCTION;
 CREATE CAST (kube_reports.report AS json) WITHOUT FUNCTION;
@@ -46,6 +52,12 @@ CREATE CAST (kube_reports.report AS jsonb) WITH FUNCTION kube_reports_internal.r
 CREATE CAST (text AS kube_reports.report) WITH FUNCTION kube_reports_internal.report_from_text(text);
 CREATE CAST (json AS kube_reports.report) WITH INOUT;
 CREATE CAST (jsonb AS kube_reports.report) WITH FUNCTION kube_reports_internal.report_from_jsonb(jsonb);
+COMMENT ON CAST (kube_reports.report AS text) IS 'the text of a document, as it was given';
+COMMENT ON CAST (kube_reports.report AS json) IS 'the text of a document, as it was given';
+COMMENT ON CAST (kube_reports.report AS jsonb) IS 'a document as a value';
+COMMENT ON CAST (text AS kube_reports.report) IS 'a text that is one JSON object; raises 22P02 for any other';
+COMMENT ON CAST (json AS kube_reports.report) IS 'an object with its text; raises 22P02 for any other value';
+COMMENT ON CAST (jsonb AS kube_reports.report) IS 'an object, printed as jsonb is; raises 22P02 for any other value';
 
 ---- functions for indexes and selectors ----
 

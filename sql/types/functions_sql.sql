@@ -34,10 +34,12 @@ COMMENT ON FUNCTION kube_reports_internal.report_from_text(text) IS 'cast: check
 CREATE FUNCTION kube_reports_internal.report_to_jsonb(kube_reports.report) RETURNS jsonb
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN $1::jsonb;
+COMMENT ON FUNCTION kube_reports_internal.report_to_jsonb(kube_reports.report) IS 'cast: the document as a value';
 
 CREATE FUNCTION kube_reports_internal.report_from_jsonb(jsonb) RETURNS kube_reports.report
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN $1::text;
+COMMENT ON FUNCTION kube_reports_internal.report_from_jsonb(jsonb) IS 'cast: checks that the value is an object';
 
 CREATE FUNCTION kube_reports.document_size(document kube_reports.report) RETURNS integer
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
