@@ -8,42 +8,17 @@
 -- Counts by severity are arrays: critical, high, medium, low, other (info and unknown).  Failing results have status
 -- warn, fail or error.
 
-CREATE FUNCTION kube_reports.dashboard(filter jsonb DEFAULT '{}', from_day date DEFAULT NULL, to_day date DEFAULT NULL)
-	RETURNS jsonb
+-- The three functions below are parts of dashboard(), which checks the filter and takes its members apart.
+CREATE FUNCTION kube_reports_internal.dashboard_failing(clusters text[], namespaces text[], sources text[],
+	filter jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
-SET jit = off
 AS $$
 DECLARE
-	max_days CONSTANT integer := 92;
 	max_rows CONSTANT integer := 10;
-	max_oldest CONSTANT integer := 6;
-	today CONSTANT date := (now() AT TIME ZONE 'UTC')::date;
-	first_day	date;
-	last_day	date;
-	step		integer;
-	clusters	text[];
-	namespaces	text[];
-	sources		text[];
 	lists		jsonb;
-	trends		jsonb;
-	ages		jsonb;
-	oldest		jsonb;
-	fresh		jsonb;
 BEGIN
-	SELECT d.first_day, d.last_day INTO first_day, last_day
-		FROM kube_reports_internal.days_shown(from_day, to_day) d;
-	filter := kube_reports_internal.checked_filter(filter, ARRAY['cluster', 'cluster_labels', 'namespace', 'source'],
-		'the filter of a dashboard has',
-		'A dashboard is of clusters, namespaces and sources: members cluster, cluster_labels, namespace and '
-			'source.');
-	-- No warning about missing results here: worst_vulnerabilities() warns.
-	clusters := kube_reports_internal.filter_clusters(filter);
-	namespaces := kube_reports_internal.filter_strings(filter, 'namespace');
-	sources := kube_reports_internal.filter_strings(filter, 'source');
-	step := (last_day - first_day) / max_days + 1;
-
-	-- Failing results now: one pass over the counts.
+	-- One pass over the counts.
 	WITH counted AS MATERIALIZED (
 		SELECT c.cluster, c.cluster_name, c.namespace, c.source, c.policy,
 			kube_reports_internal.total(c.pass) AS pass, kube_reports_internal.total(c.failing) AS failing,
@@ -55,13 +30,13 @@ BEGIN
 		FROM (SELECT r.*, CASE r.status WHEN 'pass' THEN r.count ELSE 0 END AS pass,
 				CASE WHEN r.status IN ('warn', 'fail', 'error') THEN r.count ELSE 0 END AS failing
 			FROM kube_reports.result_count r
-			WHERE (clusters IS NULL OR r.cluster::text = ANY (clusters) OR r.cluster_name = ANY (clusters))
+			WHERE kube_reports_internal.in_clusters(clusters, r.cluster, r.cluster_name)
 				AND (namespaces IS NULL OR r.namespace = ANY (namespaces))
 					AND (sources IS NULL OR r.source = ANY (sources))
 				AND NOT kube_reports_internal.excluded_from_score(r.native_status)) c
 		GROUP BY c.cluster, c.cluster_name, c.namespace, c.source, c.policy
 	), policy AS (
-		SELECT c.source, c.policy, c.policy ~ '^(CVE|GHSA)-' AS vulnerability,
+		SELECT c.source, c.policy, kube_reports_internal.is_vulnerability(c.policy) AS vulnerability,
 			kube_reports_internal.total(c.pass) AS pass, kube_reports_internal.total(c.failing) AS failing,
 			count(*) FILTER (WHERE c.failing > 0) AS places,
 			kube_reports_internal.total(c.critical) AS critical, kube_reports_internal.total(c.high) AS high,
@@ -105,8 +80,24 @@ BEGIN
 				failing, places, package,
 				installed_version, fixed_version, place)))
 		INTO lists;
+	RETURN lists;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.dashboard_failing(text[], text[], text[], jsonb)
+	IS 'what fails now: numbers of policies, namespaces and vulnerabilities, and those that fail most';
 
-	-- Trends: counts at the end of each step, of all clusters and of those with the most failing results.
+CREATE FUNCTION kube_reports_internal.dashboard_history(first_day date, last_day date, clusters text[],
+	namespaces text[], sources text[], filter jsonb) RETURNS jsonb
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	max_days CONSTANT integer := 92;
+	max_rows CONSTANT integer := 10;
+	step CONSTANT integer := greatest(last_day - first_day, 0) / max_days + 1;
+	trends		jsonb;
+BEGIN
+	-- Counts at the end of each step, of all clusters and of those with the most failing results.
 	WITH added AS MATERIALIZED (
 		SELECT s.cluster, s.cluster_name, last_day - (last_day - greatest(s.day, first_day)) / step * step AS day,
 			sum(s.pass) AS pass, sum(s.failing) AS failing,
@@ -116,8 +107,7 @@ BEGIN
 			sum(s.failing * (s.severity = 'low')::integer) AS low,
 				sum(s.failing * (s.severity IN ('info', 'unknown'))::integer) AS other
 		FROM (SELECT s.*, s.warn + s.fail + s.error AS failing FROM kube_reports.score_change s) s
-		WHERE s.day <= last_day AND (clusters IS NULL OR s.cluster::text = ANY (clusters)
-			OR s.cluster_name = ANY (clusters))
+		WHERE s.day <= last_day AND kube_reports_internal.in_clusters(clusters, s.cluster, s.cluster_name)
 			AND (sources IS NULL OR s.source = ANY (sources))
 			AND CASE WHEN namespaces IS NULL THEN s.of_cluster ELSE s.namespace <> '*'
 				AND s.namespace = ANY (namespaces) END
@@ -147,8 +137,22 @@ BEGIN
 			FROM (SELECT c.* FROM cluster c ORDER BY c.failing DESC, c.cluster LIMIT max_rows) c
 				LEFT JOIN kube_reports.fleet_freshness f ON f.cluster = c.cluster) t))
 		INTO trends;
+	RETURN trends;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.dashboard_history(date, date, text[], text[], text[], jsonb)
+	IS 'scores and counts by day, of the fleet and of the clusters that fail most; at most 92 days, so many days apart';
 
-	-- The ages of failing results.
+CREATE FUNCTION kube_reports_internal.dashboard_ages(first_day date, clusters text[], namespaces text[],
+	sources text[]) RETURNS jsonb
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	max_oldest CONSTANT integer := 6;
+	ages		jsonb;
+	oldest		jsonb;
+BEGIN
 	SELECT jsonb_build_object(
 		'ages', jsonb_agg(jsonb_build_array(coalesce(a.critical, 0), coalesce(a.high, 0), coalesce(a.medium, 0),
 			coalesce(a.low, 0), coalesce(a.other, 0)) ORDER BY age),
@@ -163,7 +167,7 @@ BEGIN
 				count(*) FILTER (WHERE o.severity IN ('info', 'unknown')) AS other,
 				count(*) FILTER (WHERE o.since >= first_day::timestamp AT TIME ZONE 'UTC') AS new
 			FROM kube_reports.open_failures o
-			WHERE (clusters IS NULL OR o.cluster::text = ANY (clusters) OR o.cluster_name = ANY (clusters))
+			WHERE kube_reports_internal.in_clusters(clusters, o.cluster, o.cluster_name)
 				AND (namespaces IS NULL OR o.namespace = ANY (namespaces))
 					AND (sources IS NULL OR o.source = ANY (sources))
 				AND NOT kube_reports_internal.excluded_from_score(o.native_status)
@@ -173,22 +177,55 @@ BEGIN
 		FROM (SELECT o.cluster, o.cluster_name, o.namespace, o.policy, o.rule, o.severity, o.subject_kind,
 			o.subject_name, o.since
 			FROM kube_reports.open_failures o
-			WHERE (clusters IS NULL OR o.cluster::text = ANY (clusters) OR o.cluster_name = ANY (clusters))
+			WHERE kube_reports_internal.in_clusters(clusters, o.cluster, o.cluster_name)
 				AND (namespaces IS NULL OR o.namespace = ANY (namespaces))
 					AND (sources IS NULL OR o.source = ANY (sources))
 				AND NOT kube_reports_internal.excluded_from_score(o.native_status)
 			ORDER BY o.since, kube_reports.severity_weight(o.severity) DESC, o.policy,
 				o.subject_name LIMIT max_oldest) t;
+	RETURN ages || jsonb_build_object('oldest', oldest);
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.dashboard_ages(date, text[], text[], text[])
+	IS 'failing results by age and severity, those since a day, and the oldest ones';
 
+CREATE FUNCTION kube_reports.dashboard(filter jsonb DEFAULT '{}', from_day date DEFAULT NULL, to_day date DEFAULT NULL)
+	RETURNS jsonb
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+SET jit = off
+AS $$
+DECLARE
+	today CONSTANT date := (now() AT TIME ZONE 'UTC')::date;
+	first_day	date;
+	last_day	date;
+	clusters	text[];
+	namespaces	text[];
+	sources		text[];
+	fresh		jsonb;
+BEGIN
+	SELECT d.first_day, d.last_day INTO first_day, last_day
+		FROM kube_reports_internal.days_shown(from_day, to_day) d;
+	filter := kube_reports_internal.checked_filter(filter, ARRAY['cluster', 'cluster_labels', 'namespace', 'source'],
+		'the filter of a dashboard has',
+		'A dashboard is of clusters, namespaces and sources: members cluster, cluster_labels, namespace and '
+			'source.');
+	-- No warning about missing results here: worst_vulnerabilities() warns.
+	clusters := kube_reports_internal.filter_clusters(filter);
+	namespaces := kube_reports_internal.filter_strings(filter, 'namespace');
+	sources := kube_reports_internal.filter_strings(filter, 'source');
 	SELECT jsonb_build_object('clusters', count(*), 'evaluated_at', max(f.evaluated_at),
 			'cluster_names', to_jsonb((array_agg(coalesce(nullif(f.cluster_name, ''), f.cluster::text)
 				ORDER BY f.cluster_name, f.cluster))[:3]))
 		INTO fresh
 		FROM kube_reports.fleet_freshness f
-		WHERE clusters IS NULL OR f.cluster::text = ANY (clusters) OR f.cluster_name = ANY (clusters);
+		WHERE kube_reports_internal.in_clusters(clusters, f.cluster, f.cluster_name);
 	RETURN jsonb_build_object('made_at', now(), 'reader', current_user, 'filter', filter, 'from_day', first_day,
-		'to_day', last_day, 'today', today,
-		'oldest', oldest) || lists || trends || ages || fresh;
+			'to_day', last_day, 'today', today)
+		|| kube_reports_internal.dashboard_failing(clusters, namespaces, sources, filter)
+		|| kube_reports_internal.dashboard_history(first_day, last_day, clusters, namespaces, sources, filter)
+		|| kube_reports_internal.dashboard_ages(first_day, clusters, namespaces, sources)
+		|| fresh;
 END
 $$;
 COMMENT ON FUNCTION kube_reports.dashboard(jsonb, date, date)

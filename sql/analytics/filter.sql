@@ -75,6 +75,19 @@ COMMENT ON FUNCTION kube_reports_internal.filter_strings(jsonb, text)
 	IS 'a member of a filter as an array; null if it is absent or null. Raises 22023 if it is neither a string nor an '
 		'array of strings';
 
+-- Inlined into the conditions of searches: the planner sees whether clusters is null.
+CREATE FUNCTION kube_reports_internal.in_clusters(clusters text[], cluster uuid, cluster_name text) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN clusters IS NULL OR cluster::text = ANY (clusters) OR cluster_name = ANY (clusters);
+COMMENT ON FUNCTION kube_reports_internal.in_clusters(text[], uuid, text)
+	IS 'whether a cluster is among those of a filter, which are uids and names; null: all clusters';
+
+-- Inlined, too.
+CREATE FUNCTION kube_reports_internal.is_vulnerability(policy text) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN policy ~ '^(CVE|GHSA)-';
+COMMENT ON FUNCTION kube_reports_internal.is_vulnerability(text) IS 'whether a policy has the name of a vulnerability';
+
 CREATE FUNCTION kube_reports_internal.filter_clusters(filter jsonb) RETURNS text[]
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
@@ -90,7 +103,7 @@ BEGIN
 	END IF;
 	RETURN ARRAY(SELECT c.uid::text FROM kube_reports_internal.seen_cluster c
 		WHERE kube_reports_internal.labels_match(c.labels, filter->>'cluster_labels')
-			AND (given IS NULL OR c.uid::text = ANY (given) OR c.name = ANY (given)));
+			AND kube_reports_internal.in_clusters(given, c.uid, c.name));
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.filter_clusters(jsonb)
@@ -235,29 +248,14 @@ COMMENT ON FUNCTION kube_reports_internal.few_results(bigint[], bigint[], bigint
 	IS 'whether these reports, subjects and details have at most 20,000 results: sorting more takes longer than a '
 		'walk to the first matches; null if no reports, subjects or details are given';
 
--- Times are read independently of the session's settings.
-CREATE FUNCTION kube_reports_internal.read_filter(filter jsonb, role text, seal bytea)
-	RETURNS kube_reports_internal.result_filter
+CREATE FUNCTION kube_reports_internal.filter_members(filter jsonb) RETURNS kube_reports_internal.result_filter
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
-SET standard_conforming_strings = on
--- Lookups are planned for the values of each filter: a generic plan would read every subject.
-SET plan_cache_mode = force_custom_plan
-SET timezone = 'UTC'
-SET datestyle = 'ISO, MDY'
 AS $$
-#variable_conflict use_column
 DECLARE
-	-- If more ids match, they are not used: then many results match, and a walk over the results soon finds the first
-	-- ones.
-	max_ids CONSTANT integer := 1000;
 	wanted		kube_reports_internal.result_filter;
-	scope		record := kube_reports_internal.caller_scope(role, seal);
-	few			boolean := false;
-	timed		boolean;
 	given		text[];
 	statuses	text[];
-	severities	text[];
 BEGIN
 	filter := kube_reports_internal.checked_filter(filter,
 		ARRAY['cluster', 'cluster_labels', 'namespace', 'report', 'source', 'policy', 'rule', 'category', 'severity',
@@ -266,13 +264,10 @@ BEGIN
 			'score_from', 'score_to', 'properties',
 		'since_from', 'since_to', 'first_seen_from', 'first_seen_to', 'text'],
 		'the filter has', 'docs/analytics.md lists the members of a filter.');
-	wanted.scope_clusters := scope.clusters;
-	wanted.scope_namespace_clusters := scope.namespace_clusters;
-	wanted.scope_namespaces := scope.namespaces;
 	given := kube_reports_internal.filter_clusters(filter);
 	IF given IS NOT NULL THEN
-		wanted.clusters := ARRAY(SELECT c.id FROM kube_reports.cluster c WHERE c.uid::text = ANY (given)
-			OR c.name = ANY (given));
+		wanted.clusters := ARRAY(SELECT c.id FROM kube_reports.cluster c
+			WHERE kube_reports_internal.in_clusters(given, c.uid, c.name));
 	END IF;
 	wanted.namespaces := kube_reports_internal.filter_strings(filter, 'namespace');
 	wanted.reports := kube_reports_internal.filter_strings(filter, 'report');
@@ -286,7 +281,7 @@ BEGIN
 	IF statuses IS NOT NULL THEN
 		wanted.statuses := ARRAY(SELECT left(g, 1)::"char" FROM unnest(statuses) g);
 	END IF;
-	severities := kube_reports_internal.filter_words(filter, 'severity', kube_reports_internal.severity_words());
+	PERFORM kube_reports_internal.filter_words(filter, 'severity', kube_reports_internal.severity_words());
 	BEGIN
 		wanted.exempted := (filter->>'exempted')::boolean;
 		wanted.score_from := (filter->>'score_from')::double precision;
@@ -304,28 +299,23 @@ BEGIN
 		kube_reports_internal.checked_range('since_from', wanted.since_from, 'since_to', wanted.since_to),
 		kube_reports_internal.checked_range('first_seen_from', wanted.first_seen_from,
 			'first_seen_to', wanted.first_seen_to);
+	RETURN wanted;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.filter_members(jsonb)
+	IS 'the members of a filter that need no lookup but of clusters, for read_filter(). Raises 22023 for members that '
+		'are unknown or of another form';
 
-	IF filter ?| ARRAY['source', 'policy', 'rule', 'category', 'severity'] THEN
-		wanted.criteria := ARRAY(SELECT k.id
-			FROM (SELECT kube_reports_internal.filter_strings(filter, 'source') AS sources,
-				kube_reports_internal.filter_strings(filter, 'policy') AS policies,
-					kube_reports_internal.filter_strings(filter, 'rule') AS rules,
-						kube_reports_internal.filter_strings(filter, 'category') AS categories) f,
-				kube_reports_internal.criterion k
-			WHERE (f.sources IS NULL OR k.source = ANY (f.sources))
-				AND (f.policies IS NULL OR k.policy = ANY (f.policies))
-				AND (f.rules IS NULL OR k.rule = ANY (f.rules))
-					AND (f.categories IS NULL OR k.category = ANY (f.categories))
-				AND (severities IS NULL OR k.severity = ANY (severities)));
-	END IF;
-
-	IF filter ? 'properties' THEN
-		IF jsonb_typeof(filter->'properties') <> 'object' THEN
-			RAISE EXCEPTION 'member "properties" of the filter is no object' USING ERRCODE = 'invalid_parameter_value',
-				HINT = 'It has the properties that a result must have: {"name": "value"}.';
-		END IF;
-		wanted.properties := nullif(filter->'properties', '{}');
-	END IF;
+CREATE FUNCTION kube_reports_internal.look_up_ids(wanted kube_reports_internal.result_filter)
+	RETURNS kube_reports_internal.result_filter
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	-- If more ids match, they are not used: then many results match, and a walk over the results soon finds the first
+	-- ones.
+	max_ids CONSTANT integer := 1000;
+BEGIN
 	-- One statement for each member, so that each has a plan of its own.
 	CASE
 		WHEN wanted.exceptions IS NOT NULL THEN
@@ -343,7 +333,7 @@ BEGIN
 	IF cardinality(wanted.details) > max_ids THEN
 		wanted.details := NULL;
 	ELSIF kube_reports_internal.few_results(details => wanted.details) THEN
-		few := true;
+		wanted.way := 'ids';
 	ELSIF wanted.details IS NOT NULL THEN
 		-- If there are many results, a walk over the counts of their criteria soon finds the first matches.
 		wanted.criteria := ARRAY(SELECT c FROM unnest(kube_reports_internal.criteria_of_details(wanted.details)) c
@@ -356,7 +346,7 @@ BEGIN
 		IF cardinality(wanted.origins) > max_ids THEN
 			wanted.origins := NULL;
 		ELSIF kube_reports_internal.few_results(origins => wanted.origins) THEN
-			few := true;
+			wanted.way := 'ids';
 		END IF;
 	END IF;
 	IF wanted.subject_uids IS NOT NULL THEN
@@ -372,8 +362,58 @@ BEGIN
 	IF cardinality(wanted.subjects) > max_ids THEN
 		wanted.subjects := NULL;
 	ELSIF kube_reports_internal.few_results(subjects => wanted.subjects) THEN
-		few := true;
+		wanted.way := 'ids';
 	END IF;
+	RETURN wanted;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.look_up_ids(kube_reports_internal.result_filter)
+	IS 'a filter with the ids of its details, reports and subjects, for read_filter(); its way is "ids" if they have '
+		'few results';
+
+-- Times are read independently of the session's settings.
+CREATE FUNCTION kube_reports_internal.read_filter(filter jsonb, role text, seal bytea)
+	RETURNS kube_reports_internal.result_filter
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+SET standard_conforming_strings = on
+-- Lookups are planned for the values of each filter: a generic plan would read every subject.
+SET plan_cache_mode = force_custom_plan
+SET timezone = 'UTC'
+SET datestyle = 'ISO, MDY'
+AS $$
+#variable_conflict use_column
+DECLARE
+	scope		record := kube_reports_internal.caller_scope(role, seal);
+	wanted		kube_reports_internal.result_filter := kube_reports_internal.filter_members(filter);
+	timed		boolean;
+BEGIN
+	wanted.scope_clusters := scope.clusters;
+	wanted.scope_namespace_clusters := scope.namespace_clusters;
+	wanted.scope_namespaces := scope.namespaces;
+	IF filter ?| ARRAY['source', 'policy', 'rule', 'category', 'severity'] THEN
+		wanted.criteria := ARRAY(SELECT k.id
+			FROM (SELECT kube_reports_internal.filter_strings(filter, 'source') AS sources,
+				kube_reports_internal.filter_strings(filter, 'policy') AS policies,
+				kube_reports_internal.filter_strings(filter, 'rule') AS rules,
+				kube_reports_internal.filter_strings(filter, 'category') AS categories,
+				kube_reports_internal.filter_strings(filter, 'severity') AS severities) f,
+				kube_reports_internal.criterion k
+			WHERE (f.sources IS NULL OR k.source = ANY (f.sources))
+				AND (f.policies IS NULL OR k.policy = ANY (f.policies))
+				AND (f.rules IS NULL OR k.rule = ANY (f.rules))
+				AND (f.categories IS NULL OR k.category = ANY (f.categories))
+				AND (f.severities IS NULL OR k.severity = ANY (f.severities)));
+	END IF;
+
+	IF filter ? 'properties' THEN
+		IF jsonb_typeof(filter->'properties') <> 'object' THEN
+			RAISE EXCEPTION 'member "properties" of the filter is no object' USING ERRCODE = 'invalid_parameter_value',
+				HINT = 'It has the properties that a result must have: {"name": "value"}.';
+		END IF;
+		wanted.properties := nullif(filter->'properties', '{}');
+	END IF;
+	wanted := kube_reports_internal.look_up_ids(wanted);
 
 	IF coalesce(filter->>'text', '') <> '' THEN
 		wanted.pattern := '%' || regexp_replace(kube_reports_internal.caseless(filter->>'text'),
@@ -383,7 +423,7 @@ BEGIN
 				OR kube_reports_internal.caseless(k.rule) LIKE wanted.pattern);
 	END IF;
 	timed := num_nonnulls(wanted.since_from, wanted.since_to, wanted.first_seen_from, wanted.first_seen_to) > 0;
-	wanted.way := CASE WHEN few THEN 'ids'
+	wanted.way := CASE WHEN wanted.way = 'ids' THEN wanted.way
 		WHEN wanted.score_from IS NOT NULL OR wanted.score_to IS NOT NULL THEN 'index'
 		WHEN timed AND wanted.namespaces IS NULL AND wanted.scope_clusters IS DISTINCT FROM '{}' THEN 'index'
 		ELSE 'counts' END;

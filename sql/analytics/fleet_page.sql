@@ -28,7 +28,7 @@ BEGIN
 	PERFORM kube_reports_internal.warn_pending();
 	clusters := kube_reports_internal.filter_clusters(filter);
 	seen := ARRAY(SELECT c.uid FROM kube_reports_internal.seen_cluster c
-		WHERE clusters IS NULL OR c.uid::text = ANY (clusters) OR c.name = ANY (clusters));
+		WHERE kube_reports_internal.in_clusters(clusters, c.uid, c.name));
 
 	WITH score AS MATERIALIZED (
 		SELECT s.cluster, jsonb_agg(round(s.score::numeric, 6) ORDER BY s.day) AS scores,

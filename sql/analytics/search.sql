@@ -315,33 +315,9 @@ COMMENT ON FUNCTION kube_reports.reports_with_score(double precision, jsonb, int
 
 ---- vulnerabilities ----
 
--- Scores say which vulnerabilities are worst, and only results have scores; counts have none.  The function walks the
--- distinct pairs of score and criterion from the highest score down, with one lookup in the index result_score for
--- each pair, until it has enough pairs with results that the caller may see.
-CREATE FUNCTION kube_reports_internal.find_vulnerabilities(role text, seal bytea, filter jsonb, max_rows integer)
-	RETURNS TABLE (source text, policy text, severity text, score double precision, failing bigint, places bigint,
-		package text, installed_version text, fixed_version text)
-LANGUAGE plpgsql STABLE SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
--- Results and counts are looked up one by one, even if statistics say that the tables are small.
-SET enable_seqscan = off
-SET jit = off
-AS $$
-#variable_conflict use_column
-DECLARE
-	max_unseen CONSTANT integer := 2000;
-	max_equals CONSTANT integer := 500;
-	asked		jsonb := kube_reports_internal.checked_filter(filter,
-		ARRAY['cluster', 'cluster_labels', 'namespace', 'source'],
-		'the filter of vulnerabilities has',
-		'Members are cluster, cluster_labels, namespace and source.') || '{"status": ["warn", "fail", "error"]}';
-	-- Compared by name, not by criteria: a vulnerability scanner has tens of thousands of criteria.
-	sources CONSTANT text[] := kube_reports_internal.filter_strings(asked, 'source');
-	wanted		kube_reports_internal.result_filter := kube_reports_internal.read_filter(asked - 'source', role, seal);
-	conditions CONSTANT text := kube_reports_internal.count_conditions(wanted)
-		|| ' AND NOT kube_reports_internal.excluded_from_score(r.native_status)';
-	-- Counts of the criteria $2.
-	cells CONSTANT text := 'SELECT r.criterion, r.cluster_id, r.namespace, sum(r.count) AS count
+CREATE FUNCTION kube_reports_internal.failing_counts(wanted kube_reports_internal.result_filter) RETURNS text
+LANGUAGE sql IMMUTABLE
+RETURN 'SELECT r.criterion, r.cluster_id, r.namespace, sum(r.count) AS count
 		FROM (SELECT r.criterion, r.status, r.cluster_id, r.namespace, r.native_status, r.count FROM unnest($2) i(id)
 				CROSS JOIN LATERAL (SELECT r.* FROM kube_reports_internal.rollup r
 					WHERE r.criterion = i.id AND r.count <> 0 OFFSET 0) r
@@ -349,21 +325,36 @@ DECLARE
 			SELECT r.criterion, r.status, r.cluster_id, r.namespace, r.native_status, r.count
 				FROM kube_reports_internal.unfolded((SELECT m.mark FROM kube_reports_internal.rollup_mark m)) r
 				WHERE r.criterion = ANY ($2)) r
-		WHERE ' || conditions || '
+		WHERE ' || kube_reports_internal.count_conditions(wanted) || '
+			AND NOT kube_reports_internal.excluded_from_score(r.native_status)
 		GROUP BY r.criterion, r.cluster_id, r.namespace HAVING sum(r.count) > 0';
+COMMENT ON FUNCTION kube_reports_internal.failing_counts(kube_reports_internal.result_filter)
+	IS 'a query of the counts of the criteria $2 that count in scores. The text consists of constants; the filter is '
+		'$1';
+
+-- Scores say which vulnerabilities are worst, and only results have scores; counts have none.  The function walks the
+-- distinct pairs of score and criterion from the highest score down, with one lookup in the index result_score for
+-- each pair, until it has enough pairs with results that the caller may see.
+CREATE FUNCTION kube_reports_internal.highest_scores(wanted kube_reports_internal.result_filter, sources text[],
+	max_rows integer, OUT worst_sources text[], OUT worst_policies text[], OUT worst_scores double precision[])
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+	max_unseen CONSTANT integer := 2000;
+	max_equals CONSTANT integer := 500;
+	conditions CONSTANT text := kube_reports_internal.count_conditions(wanted)
+		|| ' AND NOT kube_reports_internal.excluded_from_score(r.native_status)';
 	place		record;
 	unseen		integer := 0;
 	equals		integer := 0;
 	rest		double precision;
-	worst_sources text[] := '{}';
-	worst_policies text[] := '{}';
-	worst_scores double precision[] := '{}';
-	found		bigint := 0;
-	criteria	bigint[];
-	level		text;
-	more		bigint;
+	found		bigint;
 BEGIN
-	PERFORM kube_reports_internal.check_rows(max_rows);
+	worst_sources := '{}';
+	worst_policies := '{}';
+	worst_scores := '{}';
 	-- From the highest score down, one index lookup for each score and criterion, until the loop has enough pairs.
 	-- Equals of the last one are included, because the numbers of their results decide; but not without a limit: where
 	-- a scanner gives one score to all, the function would count them all.
@@ -380,7 +371,8 @@ BEGIN
 		SELECT s.score, k.source, k.policy, r.seen
 		FROM scored s
 			LEFT JOIN LATERAL (SELECT k.id, k.source, k.policy FROM kube_reports_internal.criterion k
-				WHERE k.id = s.criterion AND k.policy ~ ''^(CVE|GHSA)-'' AND ($2 IS NULL OR k.source = ANY ($2))
+				WHERE k.id = s.criterion AND kube_reports_internal.is_vulnerability(k.policy)
+					AND ($2 IS NULL OR k.source = ANY ($2))
 				OFFSET 0) k ON true
 			LEFT JOIN LATERAL (SELECT true AS seen FROM kube_reports_internal.result r
 				WHERE r.criterion = k.id AND nullif(r.score, 0) = s.score AND ' || conditions || ' LIMIT 1) r ON true'
@@ -417,12 +409,49 @@ BEGIN
 						FROM kube_reports_internal.result r
 						WHERE r.score > 0 AND r.score <= $6 AND ' || conditions || ' GROUP BY r.criterion) r
 					JOIN kube_reports_internal.criterion k ON k.id = r.criterion
-				WHERE k.policy ~ ''^(CVE|GHSA)-'' AND ($7 IS NULL OR k.source = ANY ($7))
+				WHERE kube_reports_internal.is_vulnerability(k.policy) AND ($7 IS NULL OR k.source = ANY ($7))
 				GROUP BY k.source, k.policy
 				ORDER BY score DESC, sum(r.results) DESC, k.policy, k.source LIMIT $2) v'
 			INTO worst_sources, worst_policies, worst_scores USING wanted, max_rows + max_equals, worst_sources,
 				worst_policies, worst_scores, rest, sources;
 	END IF;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.highest_scores(kube_reports_internal.result_filter, text[], integer)
+	IS 'pairs of source and policy of the vulnerabilities with the highest scores, for find_vulnerabilities(), with '
+		'these scores; a pair may be there more than once';
+
+CREATE FUNCTION kube_reports_internal.find_vulnerabilities(role text, seal bytea, filter jsonb, max_rows integer)
+	RETURNS TABLE (source text, policy text, severity text, score double precision, failing bigint, places bigint,
+		package text, installed_version text, fixed_version text)
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+-- Results and counts are looked up one by one, even if statistics say that the tables are small.
+SET enable_seqscan = off
+SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+	asked		jsonb := kube_reports_internal.checked_filter(filter,
+		ARRAY['cluster', 'cluster_labels', 'namespace', 'source'],
+		'the filter of vulnerabilities has',
+		'Members are cluster, cluster_labels, namespace and source.') || '{"status": ["warn", "fail", "error"]}';
+	-- Compared by name, not by criteria: a vulnerability scanner has tens of thousands of criteria.
+	sources CONSTANT text[] := kube_reports_internal.filter_strings(asked, 'source');
+	wanted		kube_reports_internal.result_filter := kube_reports_internal.read_filter(asked - 'source', role, seal);
+	-- Counts of the criteria $2.
+	cells CONSTANT text := kube_reports_internal.failing_counts(wanted);
+	worst_sources text[];
+	worst_policies text[];
+	worst_scores double precision[];
+	found		bigint;
+	criteria	bigint[];
+	level		text;
+	more		bigint;
+BEGIN
+	PERFORM kube_reports_internal.check_rows(max_rows);
+	SELECT s.* INTO worst_sources, worst_policies, worst_scores
+		FROM kube_reports_internal.highest_scores(wanted, sources, max_rows) s;
 	SELECT count(*) INTO found FROM (SELECT DISTINCT w.source, w.policy
 		FROM unnest(worst_sources, worst_policies) w(source, policy)) w;
 	-- Vulnerabilities without a score come last, by severity.
@@ -431,7 +460,8 @@ BEGIN
 	LOOP
 		EXIT WHEN found >= max_rows;
 		SELECT array_agg(k.id) INTO criteria FROM kube_reports_internal.criterion k
-			WHERE k.severity = level AND k.policy ~ '^(CVE|GHSA)-' AND (sources IS NULL OR k.source = ANY (sources));
+			WHERE k.severity = level AND kube_reports_internal.is_vulnerability(k.policy)
+				AND (sources IS NULL OR k.source = ANY (sources));
 		CONTINUE WHEN criteria IS NULL;
 		EXECUTE 'SELECT $3 || array_agg(v.source), $4 || array_agg(v.policy), count(*)
 			FROM (SELECT DISTINCT k.source, k.policy
@@ -556,7 +586,7 @@ BEGIN
 	SELECT c.value, coalesce(sum(c.count) FILTER (WHERE c.status IN ('warn', 'fail', 'error')), 0)::bigint,
 		sum(c.count)::bigint
 	FROM counted c
-	WHERE (clusters IS NULL OR c.cluster::text = ANY (clusters) OR c.cluster_name = ANY (clusters))
+	WHERE kube_reports_internal.in_clusters(clusters, c.cluster, c.cluster_name)
 		AND (namespaces IS NULL OR c.namespace = ANY (namespaces)) AND (sources IS NULL OR c.source = ANY (sources))
 		AND (categories IS NULL OR c.category = ANY (categories)) AND (policies IS NULL OR c.policy = ANY (policies))
 		AND (rules IS NULL OR c.rule = ANY (rules)) AND (severities IS NULL OR c.severity = ANY (severities))

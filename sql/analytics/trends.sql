@@ -339,8 +339,7 @@ BEGIN
 			sum(s.pass * s.weight) AS weighted_pass, sum((s.pass + s.failing) * s.weight) AS weighted
 		FROM (SELECT s.*, s.warn + s.fail + s.error AS failing, kube_reports.severity_weight(s.severity) AS weight
 			FROM kube_reports.score_change s) s
-		WHERE s.day <= last_day AND (clusters IS NULL OR s.cluster::text = ANY (clusters)
-			OR s.cluster_name = ANY (clusters))
+		WHERE s.day <= last_day AND kube_reports_internal.in_clusters(clusters, s.cluster, s.cluster_name)
 			AND (sources IS NULL OR s.source = ANY (sources))
 			AND CASE WHEN namespaces IS NULL THEN s.of_cluster ELSE s.namespace <> '*'
 				AND s.namespace = ANY (namespaces) END

@@ -496,6 +496,79 @@ END;
 COMMENT ON FUNCTION kube_reports_internal.export_body(text, boolean, json[], json)
 	IS 'lines in a format (csv or jsonl); header: an object with the members of a line, for the first line of CSV';
 
+CREATE FUNCTION kube_reports_internal.export_request(request text) RETURNS jsonb
+LANGUAGE plpgsql IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	asked		jsonb;
+	filter		jsonb;
+BEGIN
+	BEGIN
+		asked := request::jsonb;
+	EXCEPTION WHEN data_exception THEN
+		-- Valid JSON, but with a text or number that this database cannot store.
+		RAISE EXCEPTION 'the parameters cannot be looked for: %', SQLERRM USING ERRCODE = 'invalid_parameter_value',
+			HINT = 'PostgreSQL stores no NUL in a text, and no number above its range.';
+	END;
+	filter := coalesce(asked->'filter', '{}');
+	IF asked->>'what' IN ('results', 'events') AND filter ?| '{cluster,cluster_labels}' THEN
+		RAISE EXCEPTION 'the filter has no member "%"', CASE WHEN filter ? 'cluster' THEN 'cluster'
+			ELSE 'cluster_labels' END USING ERRCODE = 'invalid_parameter_value',
+			HINT = 'An export is of the cluster of its proxy; /v1/fleet/... answers for several.';
+	END IF;
+	RETURN asked || jsonb_build_object('filter', filter);
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.export_request(text)
+	IS 'the request of an export as api_export() gets it, with a filter. Raises 22023 for what no database can store '
+		'and for filters that name clusters';
+
+CREATE FUNCTION kube_reports_internal.export_lines(served integer, caller kube_reports_internal.caller, asked jsonb,
+	"cursor" text, OUT next_cursor text, OUT lines json[], OUT header json)
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	-- page_rows: about a megabyte of results.  step_rows: rows of history that one step reads.
+	page_rows CONSTANT integer := 1500;
+	step_rows CONSTANT integer := 5000;
+	only_namespace CONSTANT text := asked->>'namespace';
+	owner		record;
+	results		kube_reports_internal.result_filter;
+	events		kube_reports_internal.event_filter;
+BEGIN
+	IF asked->>'what' = 'results' THEN
+		SELECT c.role, c.seal INTO owner FROM kube_reports_internal.caller c;
+		results := kube_reports_internal.read_filter(asked->'filter', owner.role, owner.seal);
+		results.clusters := ARRAY[served];
+		IF only_namespace IS NOT NULL THEN
+			results.scope_clusters := '{}';
+			results.scope_namespace_clusters := ARRAY[served];
+			results.scope_namespaces := ARRAY[only_namespace];
+		END IF;
+		SELECT s."cursor", ARRAY(SELECT to_json(r) FROM unnest(s.results) r) INTO next_cursor, lines
+			FROM kube_reports_internal.result_step(results, page_rows, "cursor") s;
+		header := to_json(json_populate_record(NULL::kube_reports.exported_result, '{}'));
+	ELSE
+		events := kube_reports_internal.read_event_filter(asked->'filter');
+		events.clusters := CASE asked->>'what' WHEN 'events' THEN ARRAY[served]
+			ELSE ARRAY(SELECT c FROM unnest(events.clusters) c
+				WHERE c = ANY (kube_reports_internal.fleet_scope(served, caller))) END;
+		IF only_namespace IS NOT NULL THEN
+			events.scope_clusters := '{}';
+			events.scope_namespace_clusters := ARRAY[served];
+			events.scope_namespaces := ARRAY[only_namespace];
+		END IF;
+		SELECT s."cursor", ARRAY(SELECT to_json(e) FROM unnest(s.events) e) INTO next_cursor, lines
+			FROM kube_reports_internal.event_step(events, asked->>'after', step_rows, "cursor") s;
+		header := to_json(json_populate_record(NULL::kube_reports.exported_event, '{}'));
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.export_lines(integer, kube_reports_internal.caller, jsonb, text)
+	IS 'a page of results or events for api_export(), and a row without values, whose members are the columns';
+
 -- The request contains one cluster: the cluster of the proxy.  It also contains the namespace for which the client was
 -- authorized, if it was authorized for a single namespace only.
 CREATE FUNCTION kube_reports_internal.api_export(cluster uuid, request text, "cursor" text,
@@ -506,19 +579,12 @@ LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	-- page_rows: about a megabyte of results.  step_rows: rows of history that one step reads.
-	page_rows CONSTANT integer := 1500;
-	step_rows CONSTANT integer := 5000;
 	asked		jsonb;
 	filter		jsonb;
 	format		text;
-	only_namespace text;
 	served		integer := (SELECT c.id FROM kube_reports.cluster c WHERE c.uid = api_export.cluster
 		AND kube_reports_internal.may_serve(c.id, caller));
 	reporting	integer;
-	owner		record;
-	results		kube_reports_internal.result_filter;
-	events		kube_reports_internal.event_filter;
 	lines		json[];
 	header		json;
 	hint		text;
@@ -528,21 +594,9 @@ BEGIN
 			USING ERRCODE = 'insufficient_privilege', HINT = kube_reports_internal.serve_hint(caller, cluster);
 	END IF;
 	BEGIN
-		BEGIN
-			asked := request::jsonb;
-		EXCEPTION WHEN data_exception THEN
-			-- Valid JSON, but with a text or number that this database cannot store.
-			RAISE EXCEPTION 'the parameters cannot be looked for: %', SQLERRM USING ERRCODE = 'invalid_parameter_value',
-				HINT = 'PostgreSQL stores no NUL in a text, and no number above its range.';
-		END;
-		filter := coalesce(asked->'filter', '{}');
+		asked := kube_reports_internal.export_request(request);
+		filter := asked->'filter';
 		format := asked->>'format';
-		only_namespace := asked->>'namespace';
-		IF asked->>'what' IN ('results', 'events') AND filter ?| '{cluster,cluster_labels}' THEN
-			RAISE EXCEPTION 'the filter has no member "%"', CASE WHEN filter ? 'cluster' THEN 'cluster'
-				ELSE 'cluster_labels' END USING ERRCODE = 'invalid_parameter_value',
-				HINT = 'An export is of the cluster of its proxy; /v1/fleet/... answers for several.';
-		END IF;
 		IF asked->>'what' = 'policy-reporter' THEN
 			reporting := kube_reports_internal.reporter_cluster(asked->>'cluster', served, caller);
 			IF reporting IS NULL THEN
@@ -560,33 +614,9 @@ BEGIN
 		IF asked->>'what' LIKE 'fleet/%' AND asked->>'what' <> 'fleet/events' THEN
 			SELECT p."cursor", p.body INTO next_cursor, body FROM kube_reports_internal.fleet_piece(served, caller,
 				asked->>'what', filter, format, "cursor") p;
-		ELSIF asked->>'what' = 'results' THEN
-			SELECT c.role, c.seal INTO owner FROM kube_reports_internal.caller c;
-			results := kube_reports_internal.read_filter(filter, owner.role, owner.seal);
-			results.clusters := ARRAY[served];
-			IF only_namespace IS NOT NULL THEN
-				results.scope_clusters := '{}';
-				results.scope_namespace_clusters := ARRAY[served];
-				results.scope_namespaces := ARRAY[only_namespace];
-			END IF;
-			SELECT s."cursor", ARRAY(SELECT to_json(r) FROM unnest(s.results) r) INTO next_cursor, lines
-				FROM kube_reports_internal.result_step(results, page_rows, "cursor") s;
-			header := to_json(json_populate_record(NULL::kube_reports.exported_result, '{}'));
 		ELSE
-			events := kube_reports_internal.read_event_filter(filter);
-			events.clusters := CASE asked->>'what' WHEN 'events' THEN ARRAY[served]
-				ELSE ARRAY(SELECT c FROM unnest(events.clusters) c
-					WHERE c = ANY (kube_reports_internal.fleet_scope(served, caller))) END;
-			IF only_namespace IS NOT NULL THEN
-				events.scope_clusters := '{}';
-				events.scope_namespace_clusters := ARRAY[served];
-				events.scope_namespaces := ARRAY[only_namespace];
-			END IF;
-			SELECT s."cursor", ARRAY(SELECT to_json(e) FROM unnest(s.events) e) INTO next_cursor, lines
-				FROM kube_reports_internal.event_step(events, asked->>'after', step_rows, "cursor") s;
-			header := to_json(json_populate_record(NULL::kube_reports.exported_event, '{}'));
-		END IF;
-		IF body IS NULL THEN
+			SELECT l.next_cursor, l.lines, l.header INTO next_cursor, lines, header
+				FROM kube_reports_internal.export_lines(served, caller, asked, "cursor") l;
 			body := kube_reports_internal.export_body(format, "cursor" IS NULL, lines, header);
 		END IF;
 		code := 200;

@@ -292,6 +292,50 @@ COMMENT ON FUNCTION kube_reports_internal.forward_sync(integer, jsonb)
 
 ---- the request ----
 
+CREATE FUNCTION kube_reports_internal.refused_batch(what text, exact json, parsed jsonb, cluster_name text,
+	OUT code integer, OUT reply bytea)
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	refusals	kube_reports_internal.refusal[];
+	metadata	record;
+BEGIN
+	-- This check comes first, because the checks below read each item.
+	IF EXISTS (SELECT FROM unnest(ARRAY[parsed->'results', parsed->'remediations', parsed->'items',
+				parsed->'evidence']) p(part)
+			WHERE CASE jsonb_typeof(p.part) WHEN 'array' THEN jsonb_array_length(p.part) > 5000 END) THEN
+		code := 413;
+		reply := kube_reports_internal.forward_refusal(413, 'RequestEntityTooLarge', 'a batch has at most 5000 items');
+		RETURN;
+	END IF;
+	IF jsonb_typeof(parsed) <> 'object' THEN
+		refusals := ARRAY[ROW('', 'must be an object')::kube_reports_internal.refusal];
+	ELSE
+		refusals := CASE what WHEN 'results' THEN kube_reports_internal.check_results(parsed)
+			-- Results that come alone have no number.
+			WHEN 'result' THEN kube_reports_internal.check_results(parsed || '{"seq": 1}')
+			WHEN 'objects' THEN kube_reports_internal.check_objects(exact)
+			WHEN 'evidence' THEN kube_reports_internal.check_evidence(parsed)
+			ELSE kube_reports_internal.check_sync(parsed) END;
+		SELECT * INTO metadata FROM kube_reports_internal.check_metadata(parsed->'extraMetadata', cluster_name);
+		refusals := refusals || metadata.refusals;
+	END IF;
+	IF refusals <> '{}' THEN
+		code := 400;
+		reply := kube_reports_internal.forward_refusal(400, 'BadRequest', 'the batch is refused: '
+			|| cardinality(refusals) || ' items are wrong', refusals);
+	ELSIF metadata.foreign_name IS NOT NULL THEN
+		code := 403;
+		reply := kube_reports_internal.forward_refusal(403, 'Forbidden',
+			format('the credential is of cluster "%s", not of "%s"', cluster_name, metadata.foreign_name));
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.refused_batch(text, json, jsonb, text)
+	IS 'the answer to a batch that is not stored: it is too large, an item is wrong, or it names another cluster than '
+		'that of its credential; nulls: it is right. exact, parsed: the batch';
+
 CREATE FUNCTION kube_reports_internal.api_forward_batch(cluster uuid, what text, kind text, credential text,
 		document bytea, caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
 		OUT code integer, OUT content_type text, OUT retry_after integer, OUT warnings text[], OUT reply bytea)
@@ -303,8 +347,7 @@ DECLARE
 	sender		record;
 	exact		json;
 	parsed		jsonb;
-	refusals	kube_reports_internal.refusal[];
-	metadata	record;
+	refusals	kube_reports_internal.refusal[] := '{}';
 BEGIN
 	PERFORM kube_reports_internal.require_read_committed(), kube_reports_internal.commit_durably();
 	PERFORM kube_reports_internal.require_ingest(cluster, caller);
@@ -328,35 +371,9 @@ BEGIN
 			ARRAY[ROW('', SQLERRM)::kube_reports_internal.refusal]);
 		RETURN;
 	END;
-	-- This check comes first, because the checks below read each item.
-	IF EXISTS (SELECT FROM unnest(ARRAY[parsed->'results', parsed->'remediations', parsed->'items',
-				parsed->'evidence']) p(part)
-			WHERE CASE jsonb_typeof(p.part) WHEN 'array' THEN jsonb_array_length(p.part) > 5000 END) THEN
-		code := 413;
-		reply := kube_reports_internal.forward_refusal(413, 'RequestEntityTooLarge', 'a batch has at most 5000 items');
-		RETURN;
-	END IF;
-	IF jsonb_typeof(parsed) <> 'object' THEN
-		refusals := ARRAY[ROW('', 'must be an object')::kube_reports_internal.refusal];
-	ELSE
-		refusals := CASE what WHEN 'results' THEN kube_reports_internal.check_results(parsed)
-			-- Results that come alone have no number.
-			WHEN 'result' THEN kube_reports_internal.check_results(parsed || '{"seq": 1}')
-			WHEN 'objects' THEN kube_reports_internal.check_objects(exact)
-			WHEN 'evidence' THEN kube_reports_internal.check_evidence(parsed)
-			ELSE kube_reports_internal.check_sync(parsed) END;
-		SELECT * INTO metadata FROM kube_reports_internal.check_metadata(parsed->'extraMetadata', sender.cluster_name);
-		refusals := refusals || metadata.refusals;
-	END IF;
-	IF refusals <> '{}' THEN
-		code := 400;
-		reply := kube_reports_internal.forward_refusal(400, 'BadRequest', 'the batch is refused: '
-			|| cardinality(refusals) || ' items are wrong', refusals);
-		RETURN;
-	ELSIF metadata.foreign_name IS NOT NULL THEN
-		code := 403;
-		reply := kube_reports_internal.forward_refusal(403, 'Forbidden',
-			format('the credential is of cluster "%s", not of "%s"', sender.cluster_name, metadata.foreign_name));
+	SELECT r.code, r.reply INTO code, reply
+		FROM kube_reports_internal.refused_batch(what, exact, parsed, sender.cluster_name) r;
+	IF code IS NOT NULL THEN
 		RETURN;
 	END IF;
 	IF what = 'sync' THEN

@@ -493,20 +493,76 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.remediation_bytes(integer, integer, jsonb)
 	IS 'how many bytes the remediations of a batch add to the results of a scan, at most';
 
+CREATE FUNCTION kube_reports_internal.batch_out_of_turn(run kube_reports_internal.forward_assessment, document jsonb,
+	digest bytea, accepted bigint, OUT code integer, OUT reply bytea)
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	given_seq CONSTANT integer := (document->>'seq')::integer;
+	scan_name CONSTANT text := document#>>'{scan,name}';
+	run_id CONSTANT text := document->>'assessmentId';
+BEGIN
+	IF run.seq IS NOT NULL AND given_seq <= run.seq THEN
+		IF given_seq = run.seq AND run.digest <> batch_out_of_turn.digest THEN
+			code := 409;
+			reply := kube_reports_internal.forward_refusal(409, 'Conflict',
+				format('batch %s of assessment "%s" was another one', given_seq, run_id));
+			RETURN;
+		END IF;
+		code := 200;
+		reply := convert_to(CASE WHEN given_seq = run.seq THEN run.reply ELSE jsonb_build_object('accepted', accepted,
+			'changed', 0, 'pruned', 0, 'cursor', run_id || ':' || run.seq) END::text, 'UTF8');
+	ELSIF given_seq <> coalesce(run.seq, 0) + 1 OR run.finished OR NOT run.latest THEN
+		code := 409;
+		reply := kube_reports_internal.forward_refusal(409, 'Conflict', CASE
+			WHEN run.finished THEN format('assessment "%s" is finished', run_id)
+			WHEN NOT run.latest THEN format('a later assessment of scan "%s" has begun', scan_name)
+			ELSE format('batch %s is expected, not %s', coalesce(run.seq, 0) + 1, given_seq) END,
+			ARRAY[ROW('/seq', 'must be ' || coalesce(run.seq, 0) + 1)::kube_reports_internal.refusal]);
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.batch_out_of_turn(kube_reports_internal.forward_assessment, jsonb, bytea,
+	bigint)
+	IS 'the answer to a batch that was stored before, or that is not the next one of its assessment; nulls: it is the '
+		'next one. accepted: the number of its items';
+
+CREATE FUNCTION kube_reports_internal.forget_assessments(cluster_id integer, scan_name text) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	max_runs CONSTANT integer := 100;
+BEGIN
+	DELETE FROM kube_reports_internal.forward_seen s
+		WHERE s.cluster_id = forget_assessments.cluster_id AND s.scan = scan_name;
+	UPDATE kube_reports_internal.forward_assessment a SET latest = false
+		WHERE a.cluster_id = forget_assessments.cluster_id AND a.scan = scan_name AND a.latest;
+	DELETE FROM kube_reports_internal.forward_assessment a
+		WHERE a.cluster_id = forget_assessments.cluster_id AND a.scan = scan_name
+			AND (a.received_at < now() - interval '30 days' OR a.assessment IN (
+				SELECT o.assessment FROM kube_reports_internal.forward_assessment o
+				WHERE o.cluster_id = a.cluster_id AND o.scan = a.scan
+				ORDER BY o.received_at DESC, o.assessment OFFSET max_runs - 1));
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.forget_assessments(integer, text)
+	IS 'forgets what was seen of the scan before, and its oldest assessments';
+
 CREATE FUNCTION kube_reports_internal.forward_results(sender text, cluster_id integer, cluster uuid, document jsonb,
 	digest bytea, OUT code integer, OUT reply bytea)
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 -- The number of reports with the label of a scan depends on the scan: plan for its value.  Most of the reports may be
--- newer than all statistics: find them by name or label.  The settings also hold for store_results(), prune_scan() and
--- allow_scan().
+-- newer than all statistics: find them by name or label.  The settings also hold for store_results(), prune_scan(),
+-- forget_assessments() and allow_scan().
 SET plan_cache_mode = force_custom_plan
 SET enable_seqscan = off
 SET jit = off
 AS $$
 DECLARE
 	run			kube_reports_internal.forward_assessment;
-	max_runs CONSTANT integer := 100;
 	max_bytes CONSTANT integer := 32000000;
 	given_seq	integer := (document->>'seq')::integer;
 	scan_name	text := document#>>'{scan,name}';
@@ -529,26 +585,12 @@ DECLARE
 BEGIN
 	SELECT a.* INTO run FROM kube_reports_internal.forward_assessment a
 		WHERE a.cluster_id = forward_results.cluster_id AND a.scan = scan_name AND a.assessment = run_id;
-	IF run.seq IS NOT NULL AND given_seq <= run.seq THEN
-		IF given_seq = run.seq AND run.digest <> forward_results.digest THEN
-			code := 409;
-			reply := kube_reports_internal.forward_refusal(409, 'Conflict',
-				format('batch %s of assessment "%s" was another one', given_seq, run_id));
-			RETURN;
-		END IF;
-		code := 200;
-		reply := convert_to(CASE WHEN given_seq = run.seq THEN run.reply ELSE jsonb_build_object('accepted', accepted,
-			'changed', 0, 'pruned', 0, 'cursor', run_id || ':' || run.seq) END::text, 'UTF8');
+	SELECT r.code, r.reply INTO code, reply
+		FROM kube_reports_internal.batch_out_of_turn(run, document, forward_results.digest, accepted) r;
+	IF code IS NOT NULL THEN
 		RETURN;
-	ELSIF given_seq <> coalesce(run.seq, 0) + 1 OR run.finished OR NOT run.latest THEN
-		code := 409;
-		reply := kube_reports_internal.forward_refusal(409, 'Conflict', CASE
-			WHEN run.finished THEN format('assessment "%s" is finished', run_id)
-			WHEN NOT run.latest THEN format('a later assessment of scan "%s" has begun', scan_name)
-			ELSE format('batch %s is expected, not %s', coalesce(run.seq, 0) + 1, given_seq) END,
-			ARRAY[ROW('/seq', 'must be ' || coalesce(run.seq, 0) + 1)::kube_reports_internal.refusal]);
-		RETURN;
-	ELSIF remediations <> '[]'
+	END IF;
+	IF remediations <> '[]'
 		AND kube_reports_internal.remediation_bytes(cluster_id, type_id, document) > max_bytes THEN
 		code := 413;
 		reply := kube_reports_internal.forward_refusal(413, 'RequestEntityTooLarge', format('the remediations of the '
@@ -557,16 +599,7 @@ BEGIN
 		RETURN;
 	END IF;
 	IF run.seq IS NULL THEN
-		DELETE FROM kube_reports_internal.forward_seen s
-			WHERE s.cluster_id = forward_results.cluster_id AND s.scan = scan_name;
-		UPDATE kube_reports_internal.forward_assessment a SET latest = false
-			WHERE a.cluster_id = forward_results.cluster_id AND a.scan = scan_name AND a.latest;
-		DELETE FROM kube_reports_internal.forward_assessment a
-			WHERE a.cluster_id = forward_results.cluster_id AND a.scan = scan_name
-				AND (a.received_at < now() - interval '30 days' OR a.assessment IN (
-					SELECT o.assessment FROM kube_reports_internal.forward_assessment o
-					WHERE o.cluster_id = a.cluster_id AND o.scan = a.scan
-					ORDER BY o.received_at DESC, o.assessment OFFSET max_runs - 1));
+		PERFORM kube_reports_internal.forget_assessments(cluster_id, scan_name);
 		PERFORM kube_reports_internal.allow_scan(cluster_id, type_id, scan_name);
 	END IF;
 

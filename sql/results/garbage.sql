@@ -466,6 +466,34 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.remove_counts(bigint[])
 	IS 'removes counts, and stores the time in their criteria; the caller holds the folding lock';
 
+CREATE FUNCTION kube_reports_internal.collect_rows(what text, first tid, behind tid, OUT looked_at bigint,
+	OUT removed bigint)
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	step		record;
+BEGIN
+	CASE what
+		WHEN 'detail' THEN step := kube_reports_internal.collect_details(first, behind);
+		WHEN 'origin' THEN step := kube_reports_internal.collect_origins(first, behind);
+		WHEN 'subject' THEN step := kube_reports_internal.collect_subjects(first, behind);
+		WHEN 'rollup_daily' THEN step := kube_reports_internal.collect_days(first, behind);
+		WHEN 'score_daily' THEN step := kube_reports_internal.collect_scores(first, behind);
+		WHEN 'rollup_policy' THEN step := kube_reports_internal.collect_policies(first, behind);
+		WHEN 'rollup' THEN step := kube_reports_internal.collect_counts(first, behind);
+		WHEN 'criterion' THEN step := kube_reports_internal.collect_criteria(first, behind);
+		WHEN 'actor' THEN step := kube_reports_internal.collect_actors(first, behind);
+		WHEN 'imported' THEN step := kube_reports_internal.collect_imported(first, behind);
+		ELSE RAISE EXCEPTION 'nothing is collected in "%"', what USING ERRCODE = 'invalid_parameter_value';
+	END CASE;
+	looked_at := step.looked_at;
+	removed := step.removed;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.collect_rows(text, tid, tid)
+	IS 'one step of collect_garbage() over a table, from a place to behind another';
+
 CREATE FUNCTION kube_reports_internal.collect_garbage(max_rows integer DEFAULT 1000) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -520,18 +548,7 @@ BEGIN
 					kube_reports_internal.folding_lock()) THEN
 			RAISE lock_not_available;
 		END IF;
-		CASE next.what
-			WHEN 'detail' THEN step := kube_reports_internal.collect_details(first, behind);
-			WHEN 'origin' THEN step := kube_reports_internal.collect_origins(first, behind);
-			WHEN 'subject' THEN step := kube_reports_internal.collect_subjects(first, behind);
-			WHEN 'rollup_daily' THEN step := kube_reports_internal.collect_days(first, behind);
-			WHEN 'score_daily' THEN step := kube_reports_internal.collect_scores(first, behind);
-			WHEN 'rollup_policy' THEN step := kube_reports_internal.collect_policies(first, behind);
-			WHEN 'rollup' THEN step := kube_reports_internal.collect_counts(first, behind);
-			WHEN 'criterion' THEN step := kube_reports_internal.collect_criteria(first, behind);
-			WHEN 'actor' THEN step := kube_reports_internal.collect_actors(first, behind);
-			WHEN 'imported' THEN step := kube_reports_internal.collect_imported(first, behind);
-		END CASE;
+		step := kube_reports_internal.collect_rows(next.what, first, behind);
 	EXCEPTION WHEN lock_not_available THEN
 		-- Writers have priority: try again later.
 		UPDATE kube_reports_internal.garbage_sweep s SET due_at = clock_timestamp() + interval '10 seconds'

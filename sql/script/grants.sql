@@ -84,8 +84,10 @@ AS $$
 				'results_of_resource', 'cve', 'fleet_drift',
 			'results', 'summary', 'new_failures', 'transitions', 'fix_time', 'flapping', 'status_at',
 				'compliance_score', 'framework_score', 'severity_weight',
-			'fleet_score', 'days_shown', 'clusters', 'labels_match', 'filter_clusters', 'find_vulnerabilities',
-				'worst_vulnerabilities', 'dashboard', 'dashboard_html', 'setting',
+			'fleet_score', 'days_shown', 'clusters', 'labels_match', 'filter_clusters', 'in_clusters',
+				'is_vulnerability', 'find_vulnerabilities',
+				'worst_vulnerabilities', 'dashboard', 'dashboard_failing', 'dashboard_history', 'dashboard_ages',
+				'dashboard_html', 'setting',
 			-- Used by the page.
 			'html_text', 'html_number', 'html_counted', 'html_value', 'html_age', 'html_namespace', 'html_rows',
 				'chart_top', 'chart_path', 'chart_trend',

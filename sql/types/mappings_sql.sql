@@ -12,6 +12,90 @@ RETURN (SELECT string_agg(CASE left(p.found[1], 1) WHEN '\' THEN coalesce((ARRAY
 	FROM regexp_matches(substr(quoted, 2, length(quoted) - 2), '\\.|[^\\]+', 'g') WITH ORDINALITY p(found, n));
 COMMENT ON FUNCTION kube_reports_internal.sql_unquoted(text) IS 'a quoted constant of a path, without its quotes';
 
+-- A parenthesis ends the filter unless it is inside the (only) quoted constant.
+CREATE FUNCTION kube_reports_internal.sql_filter_end(path text) RETURNS integer
+LANGUAGE plpgsql IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+SET standard_conforming_strings = on
+AS $$
+DECLARE
+	place		integer := 4;
+	part		text;
+	quote		text := '';
+	closed		boolean := false;
+BEGIN
+	LOOP
+		part := substr(path, place, 1);
+		IF part IN ('', E'\n') THEN
+			RETURN NULL;
+		ELSIF part IN ('"', '''') THEN
+			IF quote = '' THEN
+				quote := part;
+			ELSIF part = quote AND substr(path, place - 1, 1) <> '\' THEN
+				closed := true;
+			END IF;
+		END IF;
+		EXIT WHEN part = ')' AND (quote <> '') = closed;
+		place := place + 1;
+	END LOOP;
+	RETURN place;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.sql_filter_end(text)
+	IS 'where the parenthesis stands that ends the filter at the start of a path; null: nowhere';
+
+CREATE FUNCTION kube_reports_internal.sql_path_slice(part text, OUT made jsonb, OUT error text)
+LANGUAGE plpgsql IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+SET standard_conforming_strings = on
+AS $$
+DECLARE
+	parts		text[] := regexp_match(part, '^(-?[0-9]{1,9})?(:(-?[0-9]{1,9})?(:(0*[1-9][0-9]*)?)?)?$');
+BEGIN
+	IF part LIKE '%,%' THEN
+		error := 'unions are not supported';
+	ELSIF part <> '*' AND parts IS NULL THEN
+		error := 'invalid array index';
+	ELSE
+		-- One element is the slice that ends behind it.
+		made := jsonb_build_object('first', parts[1]::integer,
+			'behind', CASE WHEN part <> '*' AND parts[2] IS NULL THEN coalesce(parts[1]::integer, 0) + 1
+				ELSE parts[3]::integer END,
+			'one', part <> '*' AND parts[2] IS NULL, 'by', coalesce(nullif(parts[5], ''), '1')::integer);
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.sql_path_slice(text)
+	IS 'the step of an index or a slice, without its brackets, or the error in it';
+
+CREATE FUNCTION kube_reports_internal.sql_path_constant(rest text, OUT part text, OUT made jsonb, OUT error text)
+LANGUAGE plpgsql IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+SET standard_conforming_strings = on
+AS $$
+BEGIN
+	IF left(rest, 1) IN ('"', '''') THEN
+		part := substring(rest FROM CASE left(rest, 1)
+			WHEN '"' THEN '^"(?:[^"\\\n]|\\[abfnrtv\\"])*"' ELSE '^''(?:[^''\\\n]|\\[abfnrtv\\''])*''' END);
+		error := CASE WHEN part IS NULL THEN 'invalid quoted string' END;
+		made := jsonb_build_object('constant', kube_reports_internal.sql_unquoted(part));
+		RETURN;
+	END IF;
+	part := substring(rest FROM '^(?:[-+0-9][^ \t\r\n.,\[\]$@{}]*\.[0-9]*|[^ \t\r\n.,\[\]$@{}]*)');
+	IF part IN ('true', 'false') THEN
+		made := jsonb_build_object('constant', part = 'true');
+	ELSIF part !~ '^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)$' OR length(part) > 32 THEN
+		error := 'unrecognized word in path';
+	ELSE
+		-- A number with a dot, or with many digits, is not an integer.
+		made := jsonb_build_object('constant', (part || CASE WHEN part LIKE '%.%' THEN '0'
+			WHEN length(part) > 18 THEN '.0' ELSE '' END)::numeric);
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.sql_path_constant(text)
+	IS 'the constant at the start of an operand, its text and its step, or the error in it';
+
 -- A step of a path is a field, an index or a slice, or a filter; an operand of a filter may be a constant.
 CREATE FUNCTION kube_reports_internal.sql_path(path text, operand boolean, INOUT steps integer, OUT error text,
 	OUT made jsonb)
@@ -25,8 +109,6 @@ DECLARE
 	part		text;
 	parts		text[];
 	place		integer;
-	quote		text;
-	closed		boolean;
 	side		record;
 	other		record;
 BEGIN
@@ -35,25 +117,11 @@ BEGIN
 		IF left(rest, 1) IN (' ', '@', '$') THEN
 			rest := substr(rest, 2);
 		ELSIF starts_with(rest, '[?(') THEN
-			-- A parenthesis ends the filter unless it is inside the (only) quoted constant.
-			place := 4;
-			quote := '';
-			closed := false;
-			LOOP
-				part := substr(rest, place, 1);
-				IF part IN ('', E'\n') THEN
-					error := 'unterminated filter';
-					RETURN;
-				ELSIF part IN ('"', '''') THEN
-					IF quote = '' THEN
-						quote := part;
-					ELSIF part = quote AND substr(rest, place - 1, 1) <> '\' THEN
-						closed := true;
-					END IF;
-				END IF;
-				EXIT WHEN part = ')' AND (quote <> '') = closed;
-				place := place + 1;
-			END LOOP;
+			place := kube_reports_internal.sql_filter_end(rest);
+			IF place IS NULL THEN
+				error := 'unterminated filter';
+				RETURN;
+			END IF;
 			IF substr(rest, place + 1, 1) <> ']' THEN
 				error := 'unclosed array expect ]';
 				RETURN;
@@ -95,39 +163,16 @@ BEGIN
 				made := made || side.made;
 			ELSE
 				steps := steps + 1;
-				parts := regexp_match(part, '^(-?[0-9]{1,9})?(:(-?[0-9]{1,9})?(:(0*[1-9][0-9]*)?)?)?$');
-				IF part LIKE '%,%' THEN
-					error := 'unions are not supported';
-				ELSIF part <> '*' AND parts IS NULL THEN
-					error := 'invalid array index';
-				ELSE
-					-- One element is the slice that ends behind it.
-					made := made || jsonb_build_object('first', parts[1]::integer,
-						'behind', CASE WHEN part <> '*' AND parts[2] IS NULL THEN coalesce(parts[1]::integer, 0) + 1
-							ELSE parts[3]::integer END,
-						'one', part <> '*' AND parts[2] IS NULL, 'by', coalesce(nullif(parts[5], ''), '1')::integer);
-				END IF;
+				SELECT * INTO side FROM kube_reports_internal.sql_path_slice(part);
+				error := side.error;
+				made := made || coalesce(side.made, '[]');
 			END IF;
-		ELSIF operand AND steps = before AND left(rest, 1) IN ('"', '''') THEN
-			part := substring(rest FROM CASE left(rest, 1)
-				WHEN '"' THEN '^"(?:[^"\\\n]|\\[abfnrtv\\"])*"' ELSE '^''(?:[^''\\\n]|\\[abfnrtv\\''])*''' END);
-			rest := substr(rest, 1 + length(part));
-			steps := steps + 1;
-			error := CASE WHEN part IS NULL THEN 'invalid quoted string' END;
-			made := made || jsonb_build_object('constant', kube_reports_internal.sql_unquoted(part));
 		ELSIF operand AND steps = before AND left(rest, 1) !~ '[ \t\r\n.,\[\]$@{}]' THEN
-			part := substring(rest FROM '^(?:[-+0-9][^ \t\r\n.,\[\]$@{}]*\.[0-9]*|[^ \t\r\n.,\[\]$@{}]*)');
-			rest := substr(rest, 1 + length(part));
+			SELECT * INTO side FROM kube_reports_internal.sql_path_constant(rest);
+			rest := substr(rest, 1 + length(side.part));
 			steps := steps + 1;
-			IF part IN ('true', 'false') THEN
-				made := made || jsonb_build_object('constant', part = 'true');
-			ELSIF part !~ '^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)$' OR length(part) > 32 THEN
-				error := 'unrecognized word in path';
-			ELSE
-				-- A number with a dot, or with many digits, is not an integer.
-				made := made || jsonb_build_object('constant', (part || CASE WHEN part LIKE '%.%' THEN '0'
-					WHEN length(part) > 18 THEN '.0' ELSE '' END)::numeric);
-			END IF;
+			error := side.error;
+			made := made || coalesce(side.made, '[]');
 		ELSE
 			error := 'unrecognized character in path';
 		END IF;

@@ -40,6 +40,78 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.sql_invalid_selector(text, text) IS 'raises the error of a selector';
 
+CREATE FUNCTION kube_reports_internal.sql_label_values(tokens text[], INOUT n integer, OUT operator text,
+	OUT held text[], OUT reason text)
+LANGUAGE plpgsql IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+SET standard_conforming_strings = on
+AS $$
+DECLARE
+	word CONSTANT text := '^[^=!(),<>]';
+BEGIN
+	held := '{}';
+	IF tokens[n] IN ('in', 'notin') THEN
+		operator := tokens[n];
+		n := n + 1;
+		IF tokens[n] IS DISTINCT FROM '(' THEN
+			reason := format('found ''%s'' expected: ''(''', tokens[n]);
+			RETURN;
+		END IF;
+		-- A missing value is the empty value; two commas in a row are one empty value between them.
+		n := n + 1;
+		IF tokens[n] = ')' THEN
+			held := '{""}';
+		END IF;
+		WHILE tokens[n] IS DISTINCT FROM ')' LOOP
+			IF tokens[n] ~ word THEN
+				held := held || tokens[n];
+				n := n + 1;
+				IF tokens[n] IS DISTINCT FROM ')' AND tokens[n] IS DISTINCT FROM ',' THEN
+					reason := format('found ''%s'', expected: '','' or '')''', tokens[n]);
+					RETURN;
+				END IF;
+			ELSIF tokens[n] = ',' THEN
+				IF cardinality(held) = 0 THEN
+					held := held || ''::text;
+				END IF;
+				n := n + 1;
+				IF tokens[n] IN (')', ',') THEN
+					held := held || ''::text;
+				END IF;
+			ELSE
+				reason := format('found ''%s'', expected: '','', or identifier', tokens[n]);
+				RETURN;
+			END IF;
+		END LOOP;
+		n := n + 1;
+	ELSIF tokens[n] IN ('=', '==', '!=', '>', '<') THEN
+		operator := CASE tokens[n] WHEN '!=' THEN 'notin' WHEN '>' THEN '>' WHEN '<' THEN '<' ELSE 'in' END;
+		n := n + 1;
+		IF tokens[n] IS NULL OR tokens[n] = ',' THEN
+			held := '{""}';
+		ELSIF tokens[n] ~ word THEN
+			held := tokens[n : n];
+			n := n + 1;
+		ELSE
+			reason := format('found ''%s'', expected: identifier', tokens[n]);
+			RETURN;
+		END IF;
+	ELSE
+		reason := format('found ''%s'', expected: in, notin, =, ==, !=, gt, lt', tokens[n]);
+		RETURN;
+	END IF;
+	IF operator IN ('<', '>') AND kube_reports_internal.sql_integer(held[1]) IS NULL THEN
+		reason := format('"%s" is no integer, which ''Gt'' and ''Lt'' take', held[1]);
+		RETURN;
+	END IF;
+	SELECT format('"%s" is no valid value of a label', h.value) INTO reason FROM unnest(held) h(value)
+		WHERE NOT kube_reports_internal.sql_label_value(h.value) LIMIT 1;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.sql_label_values(text[], integer)
+	IS 'the operator at the place n of the tokens of a label selector, and its values; n is then the place behind '
+		'them. reason: the error; null: none';
+
 -- A selector is split into tokens first, each with the white space before it.  "in" and "notin" are words, too.
 CREATE FUNCTION kube_reports_internal.sql_label_selector(label_selector text,
 		OUT keys text[], OUT operators text[], OUT value_lists jsonb)
@@ -75,72 +147,14 @@ BEGIN
 		END IF;
 		EXIT WHEN reason IS NOT NULL;
 		n := n + 1;
-		held := '{}';
 		IF negated OR tokens[n] IS NULL OR tokens[n] = ',' THEN
 			operator := CASE WHEN negated THEN 'absent' ELSE 'present' END;
-		ELSIF tokens[n] IN ('in', 'notin') THEN
-			operator := tokens[n];
-			n := n + 1;
-			IF tokens[n] IS DISTINCT FROM '(' THEN
-				reason := format('found ''%s'' expected: ''(''', tokens[n]);
-				EXIT;
-			END IF;
-			-- A missing value is the empty value; two commas in a row are one empty value between them.
-			n := n + 1;
-			IF tokens[n] = ')' THEN
-				held := '{""}';
-			ELSE
-				LOOP
-					IF tokens[n] ~ word THEN
-						held := held || tokens[n];
-						n := n + 1;
-						EXIT WHEN tokens[n] = ')';
-						IF tokens[n] IS DISTINCT FROM ',' THEN
-							reason := format('found ''%s'', expected: '','' or '')''', tokens[n]);
-							EXIT;
-						END IF;
-					ELSIF tokens[n] = ',' THEN
-						IF cardinality(held) = 0 THEN
-							held := held || ''::text;
-						END IF;
-						n := n + 1;
-						IF tokens[n] = ')' THEN
-							held := held || ''::text;
-							EXIT;
-						ELSIF tokens[n] = ',' THEN
-							held := held || ''::text;
-						END IF;
-					ELSE
-						reason := format('found ''%s'', expected: '','', or identifier', tokens[n]);
-						EXIT;
-					END IF;
-				END LOOP;
-				EXIT WHEN reason IS NOT NULL;
-			END IF;
-			n := n + 1;
-		ELSIF tokens[n] IN ('=', '==', '!=', '>', '<') THEN
-			operator := CASE tokens[n] WHEN '!=' THEN 'notin' WHEN '>' THEN '>' WHEN '<' THEN '<' ELSE 'in' END;
-			n := n + 1;
-			IF tokens[n] IS NULL OR tokens[n] = ',' THEN
-				held := '{""}';
-			ELSIF tokens[n] ~ word THEN
-				held := tokens[n : n];
-				n := n + 1;
-			ELSE
-				reason := format('found ''%s'', expected: identifier', tokens[n]);
-				EXIT;
-			END IF;
+			held := '{}';
 		ELSE
-			reason := format('found ''%s'', expected: in, notin, =, ==, !=, gt, lt', tokens[n]);
-			EXIT;
+			SELECT v.n, v.operator, v.held, v.reason INTO n, operator, held, reason
+				FROM kube_reports_internal.sql_label_values(tokens, n) v;
+			EXIT WHEN reason IS NOT NULL;
 		END IF;
-		IF operator IN ('<', '>') AND kube_reports_internal.sql_integer(held[1]) IS NULL THEN
-			reason := format('"%s" is no integer, which ''Gt'' and ''Lt'' take', held[1]);
-			EXIT;
-		END IF;
-		SELECT format('"%s" is no valid value of a label', h.value) INTO reason FROM unnest(held) h(value)
-			WHERE NOT kube_reports_internal.sql_label_value(h.value) LIMIT 1;
-		EXIT WHEN reason IS NOT NULL;
 		keys := keys || key;
 		operators := operators || operator;
 		value_lists := value_lists || jsonb_build_array(to_jsonb(held));
