@@ -12,6 +12,7 @@
 
 #include "catalog/pg_type.h"
 #include "engine/api/selector.h"
+#include "engine/base/json_skip.h"
 #include "utils/array.h"
 #include "utils/memutils.h"
 
@@ -45,7 +46,7 @@ label_terms(PG_FUNCTION_ARGS)
 	Datum		result;
 
 	arena_init_for(&arena, argument_bytes(fcinfo, 0, -1));
-	labels = json_get(parse_document(&arena, datum_text(PG_GETARG_DATUM(0))), "labels");
+	labels = json_parse_member(&arena, datum_text(PG_GETARG_DATUM(0)), "labels");
 	if (labels != NULL && labels->kind == JSON_KIND_OBJECT)
 	{
 		terms = arena_alloc(&arena, sizeof(JsonText) * (labels->u.object.count + 1));

@@ -5,13 +5,14 @@
  *
  * Parsed input is printed, parsed and printed again: both trees are equal and
  * both texts are the same bytes, in the plain form and the indented one.  The
- * members of an object are walked beside those of its copy.
+ * members of an object are walked beside those of its copy, and parsed alone.
  *
  *-------------------------------------------------------------------------
  */
 #include "fuzz.h"
 
 #include "engine/base/json.h"
+#include "engine/base/json_skip.h"
 
 /* Longer indented text is not printed again. */
 #define MANY_BYTES (64 * 1024)
@@ -42,6 +43,22 @@ check_sorted(const JsonNode *node)
 			check_sorted(member->value);
 		}
 	}
+}
+
+/* A member is parsed alone as it is parsed with the others, unless its key has bad bytes in the text. */
+static void
+check_members(Arena *arena, JsonText text, const JsonNode *object)
+{
+	for (size_t i = 0; i < object->u.object.count && i < 4; i++)
+	{
+		const JsonMember *member = &object->u.object.members[i];
+		const char *key = arena_strndup(arena, member->key.bytes, member->key.len);
+		JsonNode   *alone = json_parse_member(arena, text, key);
+
+		if (strlen(key) == member->key.len && strstr(key, "\xEF\xBF\xBD") == NULL)
+			check(alone != NULL && json_same(alone, member->value));
+	}
+	check(json_get(object, "absent") != NULL || json_parse_member(arena, text, "absent") == NULL);
 }
 
 static size_t checkpoints;
@@ -127,7 +144,11 @@ LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 		check_round_trip(&arena, tree);
 		check_round_trip(&arena, json_clone(&arena, tree));
 		if (tree->kind == JSON_KIND_OBJECT)
+		{
 			check_pairs(&arena, tree);
+			check_members(&arena, (JsonText) {(const char *) bytes, size}, tree);
+			check_members(&arena, json_text_of(&arena, tree), tree);
+		}
 	}
 
 	/* The input as the contents of a string: for any bytes, the literal is a valid string. */

@@ -16,6 +16,7 @@
  */
 #include "engine/answers/render.h"
 #include "engine/base/ascii.h"
+#include "engine/base/json_skip.h"
 #include "engine/schema/table.h"
 
 #include <string.h>
@@ -98,14 +99,20 @@ put_partial(StrBuf *buf, const Transform *transform, JsonText metadata, int64_t 
 	strbuf_putc(buf, '}');
 }
 
+/* NULL if there is no such member, or no string. */
+static const char *
+string_member(Arena *arena, JsonText object, const char *key)
+{
+	const JsonNode *member = json_parse_member(arena, object, key);
+
+	return member != NULL && member->kind == JSON_KIND_STRING ? json_text_cstring(arena, member->u.string) : NULL;
+}
+
 static void
 put_deleted(StrBuf *buf, const Definition *definition, JsonText metadata, int64_t version)
 {
-	JsonError	error;
-	const JsonNode *parsed = json_parse(buf->arena, metadata.bytes, metadata.len, NULL, NULL, &error);
-
-	status_deleted(buf, json_get_cstring(buf->arena, parsed, "name"), definition->group, definition->plural,
-				   json_get_cstring(buf->arena, parsed, "uid"), version);
+	status_deleted(buf, string_member(buf->arena, metadata, "name"), definition->group, definition->plural,
+				   string_member(buf->arena, metadata, "uid"), version);
 }
 
 static void

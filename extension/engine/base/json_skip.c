@@ -61,3 +61,46 @@ json_skip_value(JsonSkip *skip)
 	}
 	return false;
 }
+
+bool
+json_skip_member(JsonSkip *skip, JsonText *key, JsonText *value)
+{
+	const char *begin;
+
+	skip->next++;
+	if (skip->next >= skip->end || *skip->next != '"' || !json_skip_string(skip, key) || skip->next >= skip->end ||
+		*skip->next != ':' || memchr(key->bytes, '\\', key->len) != NULL)
+		return false;
+	begin = ++skip->next;
+	if (!json_skip_value(skip) || skip->next >= skip->end || (*skip->next != ',' && *skip->next != '}'))
+		return false;
+	*value = (JsonText) {begin, (size_t) (skip->next - begin)};
+	return true;
+}
+
+JsonNode *
+json_parse_member(Arena *arena, JsonText object, const char *key)
+{
+	JsonSkip	skip = {object.bytes, object.bytes + object.len};
+	JsonText	found = {NULL, 0};
+	JsonText	name;
+	JsonText	value;
+	JsonError	error;
+	size_t		steps = 0;
+
+	if (object.len > 2 && object.bytes[0] == '{')
+	{
+		do
+		{
+			arena_checkpoint_at(steps++);
+			if (!json_skip_member(&skip, &name, &value))
+				break;
+			/* As in a parsed object, the last one counts. */
+			if (json_text_is(name, key))
+				found = value;
+		} while (*skip.next != '}');
+		if (skip.next + 1 == skip.end && *skip.next == '}')
+			return found.bytes != NULL ? json_parse(arena, found.bytes, found.len, NULL, NULL, &error) : NULL;
+	}
+	return json_get(json_parse(arena, object.bytes, object.len, NULL, NULL, &error), key);
+}

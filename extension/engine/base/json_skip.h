@@ -29,4 +29,16 @@ extern bool json_skip_string(JsonSkip *skip, JsonText *text);
  */
 extern bool json_skip_value(JsonSkip *skip);
 
+/*
+ * Skips a member of an object that is compact, as json_write() writes it, and has no escapes in its keys.  next is at
+ * the opening brace or at a comma, afterwards at a comma or at the closing brace.  Returns false for any other text.
+ */
+extern bool json_skip_member(JsonSkip *skip, JsonText *key, JsonText *value);
+
+/*
+ * The member of an object with this key, parsed; NULL if there is none.  Other members are not parsed if the text is
+ * compact.  The text must be JSON in valid UTF-8.
+ */
+extern JsonNode *json_parse_member(Arena *arena, JsonText object, const char *key);
+
 #endif							/* JSON_SKIP_H */

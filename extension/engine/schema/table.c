@@ -187,22 +187,13 @@ parse_members(Arena *arena, const char *text, size_t len, const JsonPathStep *co
 	while (*scan.next != '}')
 	{
 		JsonText	key;
-		const char *value;
+		JsonText	value;
 		JsonNode   *node;
 		size_t		inner_count = 0;
 		bool		wanted = false;
 		bool		whole = false;
 
-		/* scan.next is at the opening brace or at a comma. */
-		scan.next++;
-		if (scan.next >= scan.end || *scan.next != '"')
-			return NULL;
-		if (!json_skip_string(&scan, &key) || scan.next >= scan.end || *scan.next != ':')
-			return NULL;
-		if (memchr(key.bytes, '\\', key.len) != NULL)
-			return NULL;
-		value = ++scan.next;
-		if (!json_skip_value(&scan) || scan.next >= scan.end || (*scan.next != ',' && *scan.next != '}'))
+		if (!json_skip_member(&scan, &key, &value))
 			return NULL;
 
 		for (size_t i = 0; i < count; i++)
@@ -217,10 +208,10 @@ parse_members(Arena *arena, const char *text, size_t len, const JsonPathStep *co
 		}
 		if (!wanted)
 			continue;
-		if (whole || *value != '{')
-			node = parse_whole(arena, value, scan.next - value);
+		if (whole || value.bytes[0] != '{')
+			node = parse_whole(arena, value.bytes, value.len);
 		else
-			node = parse_members(arena, value, scan.next - value, inner, inner_count);
+			node = parse_members(arena, value.bytes, value.len, inner, inner_count);
 		if (node == NULL)
 			return NULL;
 		json_set_text(arena, object, key, node);
