@@ -19,11 +19,13 @@
 #include "compat.h"
 
 #include "access/htup_details.h"
+#include "datatype/timestamp.h"
 #include "utils/jsonb.h"
 
 #include "engine/schema/definition.h"
 #include "engine/api/request.h"
 #include "engine/results/result.h"
+#include "engine/writes/write.h"
 
 /* KR, then the HTTP code that the API would return. */
 #define ERRCODE_REPORT_INVALID	MAKE_SQLSTATE('K', 'R', '4', '2', '2')
@@ -80,6 +82,37 @@ extern void read_request(Arena *arena, Datum datum, ApiRequest *request);
 
 /* The blessed row type of a function that returns a record.  It lives until the query ends. */
 extern TupleDesc result_row(FunctionCallInfo fcinfo);
+
+/*
+ * sql_result.c: the results of a write.  Its decision reads them from the trees that it has parsed, and remembers the
+ * rows of result_difference() until the transaction ends.  So a commit reads no document while it holds the lane's
+ * lock.
+ */
+typedef struct WriteResults
+{
+	const ResultMapping *mapping;	/* NULL: the type has no current results */
+	int64		mapping_id;
+	int32		cluster;
+	size_t		costly;			/* results of larger documents follow later; SIZE_MAX: all are derived by the commit */
+	Arena		arena;			/* of the lists: their budget is their own, as in result_difference() */
+	JsonText	old_metadata;	/* of the stored object; bytes NULL: there is none */
+	JsonText	old_body;
+	ResultList	before;
+} WriteResults;
+
+/* The arguments mapping_id, mapping and cluster_id begin with number first.  The caller makes the arena. */
+extern void results_begin(WriteResults *results, FunctionCallInfo fcinfo, int first);
+
+/* Parses the stored object into arena, and reads its results before a decision changes the trees. */
+extern void results_read_stored(WriteResults *results, Arena *arena, StoredObject *stored);
+
+/*
+ * Remembers how the results change.  metadata and body are those of the new document, with their texts; all are NULL
+ * for a delete.  Changes the trees to the form in which the texts are parsed.  Returns true with the time of
+ * evaluation, a timestamptz, or false if there is none.
+ */
+extern bool results_decide(WriteResults *results, JsonNode *metadata, JsonNode *body, JsonText metadata_text,
+						   JsonText body_text, int64 *time);
 
 /* Raises all errors as one, with the message that the API would return. */
 pg_noreturn extern void raise_invalid(Arena *arena, const char *kind, const char *group, const char *name,

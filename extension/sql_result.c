@@ -12,6 +12,7 @@
 #include "catalog/pg_type.h"
 #include "datatype/timestamp.h"
 #include "funcapi.h"
+#include "lib/ilist.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
@@ -20,20 +21,19 @@
 
 PG_FUNCTION_INFO_V1(sql_check_results_mapping);
 PG_FUNCTION_INFO_V1(sql_evaluated_at);
-PG_FUNCTION_INFO_V1(sql_prepare_results);
 PG_FUNCTION_INFO_V1(sql_result_difference);
+PG_FUNCTION_INFO_V1(sql_remember_removal);
 PG_FUNCTION_INFO_V1(sql_field_hash);
 
 /* Microseconds from 1970 to 2000, where timestamptz begins. */
 #define EPOCH_DIFFERENCE (((int64) POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY)
 
 /*
- * A transaction remembers differences up to REMEMBERED_BYTES bytes of documents in all, and up to REMEMBERED_DOCUMENTS
- * bytes of documents in one difference.  It does not remember a difference beyond these limits; a later call computes
- * the difference again.
+ * A transaction remembers the newest differences: up to so many bytes of documents and rows.  This is enough for a
+ * batch of the API, whose results follow later beyond 1 MiB, and for a piece of a deletecollection.  If an older
+ * difference is asked for, it is computed again.
  */
-#define REMEMBERED_BYTES (1024 * 1024)
-#define REMEMBERED_DOCUMENTS (64 * 1024)
+#define REMEMBERED_BYTES (8 * 1024 * 1024)
 
 /* The arguments that determine a difference; mapping is the mapping's id.  A text with bytes NULL is an SQL null. */
 typedef struct DifferenceOf
@@ -48,16 +48,20 @@ typedef struct DifferenceOf
 
 typedef struct Remembered
 {
-	DifferenceOf of;
-	ResultChange *changes;
+	dlist_node	node;
+	DifferenceOf of;			/* with texts behind this structure */
+	HeapTuple  *rows;			/* of result_difference() */
 	size_t		count;
-	struct Remembered *next;
+	size_t		bytes;
 } Remembered;
 
-/* The remembered differences of this transaction, in a memory context that ends with the transaction. */
+/* The remembered differences of this transaction, newest first, in a memory context that ends with the transaction. */
 static MemoryContext remembering = NULL;
-static Remembered *remembered = NULL;
+static dlist_head remembered = DLIST_STATIC_INIT(remembered);
 static size_t remembered_bytes = 0;
+
+/* Bytes of the bodies of this transaction whose results may follow later. */
+static size_t postponable_bytes = 0;
 
 /* Columns of result_difference(), as types/functions_c.sql declares them. */
 typedef enum DifferenceColumn
@@ -88,6 +92,15 @@ typedef enum DifferenceColumn
 	COLUMN_EVALUATED_AT,
 	COLUMN_COUNT
 } DifferenceColumn;
+
+static const Oid column_types[COLUMN_COUNT] = {
+	INT8OID, BOOLOID, CHAROID, INT4OID, INT8OID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, INT8OID, TEXTOID,
+	TEXTOID, TEXTOID, TEXTOID, TEXTOID, CHAROID, TEXTOID, FLOAT8OID, INT8OID, TEXTOID, TEXTOID, TEXTARRAYOID,
+	TIMESTAMPTZOID
+};
+
+/* The same as a row descriptor, made once. */
+static TupleDesc column_layout = NULL;
 
 static int64_t
 sha256_number(void *state, const char *bytes, size_t len)
@@ -156,8 +169,12 @@ same_text(JsonText a, JsonText b)
 static const Remembered *
 recall(const DifferenceOf *of)
 {
-	for (const Remembered *known = remembered; known != NULL; known = known->next)
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &remembered)
 	{
+		const Remembered *known = dlist_container(Remembered, node, iter.cur);
+
 		if (known->of.mapping == of->mapping && known->of.cluster == of->cluster &&
 			same_text(known->of.body, of->body) && same_text(known->of.metadata, of->metadata) &&
 			same_text(known->of.old_body, of->old_body) && same_text(known->of.old_metadata, of->old_metadata))
@@ -167,33 +184,86 @@ recall(const DifferenceOf *of)
 }
 
 static void
-forget(void *argument)
+forget_all(void *argument)
 {
 	remembering = NULL;
-	remembered = NULL;
+	dlist_init(&remembered);
 	remembered_bytes = 0;
+	postponable_bytes = 0;
 }
 
+static void
+forget_oldest(void)
+{
+	Remembered *oldest = dlist_tail_element(Remembered, node, &remembered);
+
+	dlist_delete(&oldest->node);
+	remembered_bytes -= oldest->bytes;
+	for (size_t i = 0; i < oldest->count; i++)
+		heap_freetuple(oldest->rows[i]);
+	if (oldest->rows != NULL)
+		pfree(oldest->rows);
+	pfree(oldest);
+}
+
+static void
+begin_remembering(void)
+{
+	MemoryContextCallback *callback;
+
+	if (remembering != NULL)
+		return;
+	remembering = AllocSetContextCreate(TopTransactionContext, "differences", ALLOCSET_DEFAULT_SIZES);
+	callback = MemoryContextAlloc(remembering, sizeof(*callback));
+	callback->func = forget_all;
+	callback->arg = NULL;
+	MemoryContextRegisterResetCallback(remembering, callback);
+}
+
+/* Copies a text to *to, which it moves behind the copy. */
 static JsonText
-kept_text(Arena *arena, JsonText text)
+kept_text(char **to, JsonText text)
 {
 	if (text.bytes != NULL)
-		text.bytes = arena_strndup(arena, text.bytes, text.len);
+	{
+		text.bytes = memcpy(*to, text.bytes, text.len);
+		*to += text.len;
+	}
 	return text;
 }
 
-/* Computes the difference.  new is NULL, or set to the new document. */
-static size_t
-difference(Arena *arena, const ResultMapping *mapping, const DifferenceOf *of, ResultChange **changes, JsonNode **new)
+static TupleDesc
+row_layout(void)
 {
-	JsonNode   *before = whole_document(arena, of->old_metadata, of->old_body);
-	JsonNode   *after = whole_document(arena, of->metadata, of->body);
-	pg_cryptohash_ctx *context = hash_begin();
-	size_t		count = result_difference(arena, mapping, before, after, of->cluster, sha256_number, context, changes);
+	if (column_layout == NULL)
+	{
+		MemoryContext caller = MemoryContextSwitchTo(TopMemoryContext);
+		TupleDesc	layout = CreateTemplateTupleDesc(COLUMN_COUNT);
 
-	pg_cryptohash_free(context);
-	if (new != NULL)
-		*new = after;
+		for (int i = 0; i < COLUMN_COUNT; i++)
+			TupleDescInitEntry(layout, (AttrNumber) (i + 1), NULL, column_types[i], -1, 0);
+		column_layout = layout;
+		MemoryContextSwitchTo(caller);
+	}
+	return column_layout;
+}
+
+/* Computes the difference of two lists.  The context of the hash is no memory of the arena: an error must free it. */
+static size_t
+compare_lists(Arena *arena, ResultList *before, ResultList *after, int32 cluster, ResultChange **changes)
+{
+	pg_cryptohash_ctx *context = hash_begin();
+	size_t		count = 0;
+
+	PG_TRY();
+	{
+		count = result_compare(arena, before, after, cluster, sha256_number, context, changes);
+	}
+	PG_FINALLY();
+	{
+		pg_cryptohash_free(context);
+	}
+	PG_END_TRY();
 	return count;
 }
 
@@ -251,72 +321,9 @@ sql_evaluated_at(PG_FUNCTION_ARGS)
 	PG_RETURN_TIMESTAMPTZ(time - EPOCH_DIFFERENCE);
 }
 
-/*
- * Returns the time of evaluation, as sql_evaluated_at() does.  Also computes the difference from the same parsed
- * document, and remembers the difference for sql_result_difference().  A writer calls this function before it locks its
- * lane.
- */
-Datum
-sql_prepare_results(PG_FUNCTION_ARGS)
-{
-	const ResultMapping *mapping;
-	DifferenceOf of;
-	Remembered *new;
-	Arena		arena;
-	JsonNode   *document;
-	MemoryContext caller;
-	size_t		bytes;
-	int64_t		time;
-	bool		found;
-
-	if (PG_ARGISNULL(0) || PG_ARGISNULL(1) || PG_ARGISNULL(6))
-		PG_RETURN_NULL();
-	require_arguments(fcinfo, 2, 2);
-	mapping = mapping_lookup(PG_GETARG_INT64(0), PG_GETARG_DATUM(1));
-	bytes = argument_bytes(fcinfo, 3, 4, 5, 6, -1);
-	if (bytes > REMEMBERED_DOCUMENTS || remembered_bytes + bytes > REMEMBERED_BYTES)
-	{
-		arena_init_for(&arena, bytes);
-		document = whole_document(&arena, text_argument(fcinfo, 5), text_argument(fcinfo, 6));
-		found = result_time(&arena, mapping, document, &time);
-		arena_free(&arena);
-	}
-	else
-	{
-		of = difference_arguments(fcinfo);
-		if (remembering == NULL)
-		{
-			MemoryContextCallback *callback;
-
-			remembering = AllocSetContextCreate(TopTransactionContext, "differences", ALLOCSET_DEFAULT_SIZES);
-			callback = MemoryContextAlloc(remembering, sizeof(*callback));
-			callback->func = forget;
-			callback->arg = NULL;
-			MemoryContextRegisterResetCallback(remembering, callback);
-		}
-		/* The arena holds the changes; it is freed with the memory context. */
-		remembered_bytes += bytes;
-		caller = MemoryContextSwitchTo(remembering);
-		arena_init_for(&arena, 2 * bytes);
-		new = arena_alloc0(&arena, sizeof(*new));
-		new->of = of;
-		new->of.old_metadata = kept_text(&arena, of.old_metadata);
-		new->of.old_body = kept_text(&arena, of.old_body);
-		new->of.metadata = kept_text(&arena, of.metadata);
-		new->of.body = kept_text(&arena, of.body);
-		new->count = difference(&arena, mapping, &new->of, &new->changes, &document);
-		found = result_time(&arena, mapping, document, &time);
-		new->next = remembered;
-		remembered = new;
-		MemoryContextSwitchTo(caller);
-	}
-	if (!found)
-		PG_RETURN_NULL();
-	PG_RETURN_TIMESTAMPTZ(time - EPOCH_DIFFERENCE);
-}
-
-static void
-put_change(const ResultChange *change, ReturnSetInfo *set)
+/* Forms the row of a change, in the current memory context. */
+static HeapTuple
+form_row(const ResultChange *change)
 {
 	/* A removed result is described by its old values. */
 	const ReportResult *result = change->new != NULL ? change->new : change->old;
@@ -359,7 +366,206 @@ put_change(const ResultChange *change, ReturnSetInfo *set)
 	if (entry->has_time)
 		PUT(COLUMN_EVALUATED_AT, TimestampTzGetDatum(entry->time - EPOCH_DIFFERENCE));
 #undef PUT
-	tuplestore_putvalues(set->setResult, set->setDesc, values, nulls);
+	return heap_form_tuple(row_layout(), values, nulls);
+}
+
+/* Remembers the changes for sql_result_difference(). */
+static void
+remember(const DifferenceOf *of, const ResultChange *changes, size_t count)
+{
+	size_t		texts = of->old_metadata.len + of->old_body.len + of->metadata.len + of->body.len;
+	Remembered *new = MemoryContextAllocHuge(remembering, sizeof(Remembered) + texts);
+	char	   *to = (char *) (new + 1);
+	MemoryContext row_context = AllocSetContextCreate(CurrentMemoryContext, "row of results", ALLOCSET_SMALL_SIZES);
+
+	new->of = *of;
+	new->of.old_metadata = kept_text(&to, of->old_metadata);
+	new->of.old_body = kept_text(&to, of->old_body);
+	new->of.metadata = kept_text(&to, of->metadata);
+	new->of.body = kept_text(&to, of->body);
+	new->bytes = sizeof(Remembered) + texts;
+	new->rows = count > 0 ? MemoryContextAllocHuge(remembering, sizeof(HeapTuple) * count) : NULL;
+	new->count = count;
+	for (size_t i = 0; i < count; i++)
+	{
+		HeapTuple	row;
+
+		MemoryContextSwitchTo(row_context);
+		row = form_row(&changes[i]);
+		MemoryContextSwitchTo(remembering);
+		new->rows[i] = heap_copytuple(row);
+		new->bytes += sizeof(HeapTuple) + HEAPTUPLESIZE + row->t_len;
+		MemoryContextReset(row_context);
+	}
+	MemoryContextSwitchTo(MemoryContextGetParent(row_context));
+	MemoryContextDelete(row_context);
+	dlist_push_head(&remembered, &new->node);
+	remembered_bytes += new->bytes;
+	while (remembered_bytes > REMEMBERED_BYTES && dlist_has_next(&remembered, dlist_head_node(&remembered)))
+		forget_oldest();
+}
+
+void
+results_begin(WriteResults *results, FunctionCallInfo fcinfo, int first)
+{
+	memset(results, 0, sizeof(*results));
+	if (PG_ARGISNULL(first) || PG_ARGISNULL(first + 1))
+		return;
+	require_arguments(fcinfo, first + 2, first + 2);
+	results->mapping_id = PG_GETARG_INT64(first);
+	results->mapping = mapping_lookup(results->mapping_id, PG_GETARG_DATUM(first + 1));
+	results->cluster = PG_GETARG_INT32(first + 2);
+	results->costly = SIZE_MAX;
+}
+
+/* Reads the results of a document from its parts; body has metadata only for the call. */
+static void
+read_list(WriteResults *results, JsonNode *metadata, JsonNode *body, ResultList *list)
+{
+	json_set(&results->arena, body, "metadata", metadata);
+	result_extract(&results->arena, results->mapping, body, 0, NULL, NULL, list);
+	json_remove(body, "metadata");
+}
+
+/* The same for the time alone. */
+static bool
+read_time(WriteResults *results, JsonNode *metadata, JsonNode *body, int64_t *time)
+{
+	bool		found;
+
+	json_set(&results->arena, body, "metadata", metadata);
+	found = result_time(&results->arena, results->mapping, body, time);
+	json_remove(body, "metadata");
+	return found;
+}
+
+void
+results_read_stored(WriteResults *results, Arena *arena, StoredObject *stored)
+{
+	JsonError	error;
+	JsonNode   *metadata;
+	JsonNode   *body;
+
+	results->old_metadata = stored->metadata;
+	results->old_body = stored->body;
+	if (stored->body.len > results->costly)
+		return;
+	metadata = json_parse(arena, stored->metadata.bytes, stored->metadata.len, NULL, NULL, &error);
+	body = json_parse(arena, stored->body.bytes, stored->body.len, NULL, NULL, &error);
+	/* write_decide() refuses to write to such an object. */
+	if (metadata == NULL || body == NULL || metadata->kind != JSON_KIND_OBJECT || body->kind != JSON_KIND_OBJECT)
+		return;
+	read_list(results, metadata, body, &results->before);
+	stored->parsed_metadata = metadata;
+	stored->parsed_body = body;
+}
+
+bool
+results_decide(WriteResults *results, JsonNode *metadata, JsonNode *body, JsonText metadata_text, JsonText body_text,
+			   int64 *time)
+{
+	DifferenceOf of = {
+		.mapping = results->mapping_id, .cluster = results->cluster, .old_metadata = results->old_metadata,
+		.old_body = results->old_body, .metadata = metadata_text, .body = body_text
+	};
+	ResultList	after = {0};
+	ResultChange *changes;
+	size_t		count;
+
+	if (body != NULL)
+	{
+		json_settle(&results->arena, metadata);
+		json_settle(&results->arena, body);
+	}
+	begin_remembering();
+	if (results->costly != SIZE_MAX)
+	{
+		size_t		bytes = of.old_body.len + of.body.len;
+
+		/* The same condition as in record_results(). */
+		postponable_bytes += bytes;
+		if (bytes > results->costly || postponable_bytes > 4 * results->costly)
+		{
+			int64_t		when;
+
+			if (body == NULL || !read_time(results, metadata, body, &when))
+				return false;
+			*time = when - EPOCH_DIFFERENCE;
+			return true;
+		}
+	}
+	if (body != NULL)
+		read_list(results, metadata, body, &after);
+	count = compare_lists(&results->arena, &results->before, &after, results->cluster, &changes);
+	remember(&of, changes, count);
+	*time = after.time - EPOCH_DIFFERENCE;
+	return after.has_time;
+}
+
+/* Remembers the results of an object that is deleted without a decision of the engine. */
+Datum
+sql_remember_removal(PG_FUNCTION_ARGS)
+{
+	WriteResults results;
+	StoredObject stored = {0};
+	Arena		arena;
+	JsonText	none = {NULL, 0};
+	int64		time;
+
+	results_begin(&results, fcinfo, 0);
+	if (results.mapping == NULL || PG_ARGISNULL(3) || PG_ARGISNULL(4))
+		PG_RETURN_VOID();
+	stored.metadata = datum_text(PG_GETARG_DATUM(3));
+	stored.body = datum_text(PG_GETARG_DATUM(4));
+	arena_init_for(&arena, stored.metadata.len + stored.body.len);
+	arena_init_for(&results.arena, stored.metadata.len + stored.body.len);
+	results_read_stored(&results, &arena, &stored);
+	results_decide(&results, NULL, NULL, none, none, &time);
+	arena_free(&results.arena);
+	arena_free(&arena);
+	PG_RETURN_VOID();
+}
+
+/* Whether rows of row_layout() are rows of the declared type. */
+static bool
+fits_layout(TupleDesc declared)
+{
+	if (declared->natts != COLUMN_COUNT)
+		return false;
+	for (int i = 0; i < COLUMN_COUNT; i++)
+		if (TupleDescAttr(declared, i)->atttypid != column_types[i])
+			return false;
+	return true;
+}
+
+/* Computes the rows of a difference and puts them into the result. */
+static void
+put_difference(FunctionCallInfo fcinfo, const ResultMapping *mapping, const DifferenceOf *of, Tuplestorestate * rows)
+{
+	ResultList	before = {0};
+	ResultList	after = {0};
+	Arena		arena;
+	JsonNode   *document;
+	ResultChange *changes;
+	size_t		count;
+	MemoryContext row_context = AllocSetContextCreate(CurrentMemoryContext, "row of results", ALLOCSET_SMALL_SIZES);
+	MemoryContext caller;
+
+	arena_init_for(&arena, argument_bytes(fcinfo, 3, 4, 5, 6, -1));
+	if ((document = whole_document(&arena, of->old_metadata, of->old_body)) != NULL)
+		result_extract(&arena, mapping, document, 0, NULL, NULL, &before);
+	if ((document = whole_document(&arena, of->metadata, of->body)) != NULL)
+		result_extract(&arena, mapping, document, 0, NULL, NULL, &after);
+	count = compare_lists(&arena, &before, &after, of->cluster, &changes);
+	caller = MemoryContextSwitchTo(row_context);
+	for (size_t i = 0; i < count; i++)
+	{
+		tuplestore_puttuple(rows, form_row(&changes[i]));
+		MemoryContextReset(row_context);
+	}
+	MemoryContextSwitchTo(caller);
+	MemoryContextDelete(row_context);
+	arena_free(&arena);
 }
 
 Datum
@@ -369,45 +575,25 @@ sql_result_difference(PG_FUNCTION_ARGS)
 	const ResultMapping *mapping;
 	const Remembered *known;
 	DifferenceOf of;
-	Arena		arena;
-	ResultChange *changes;
-	size_t		count;
-	MemoryContext row_context;
-	MemoryContext caller;
 
 	InitMaterializedSRF(fcinfo, 0);
-	if (set->setDesc->natts != COLUMN_COUNT)
-		elog(ERROR, "result_difference is declared with %d columns", set->setDesc->natts);
+	if (!fits_layout(set->setDesc))
+		elog(ERROR, "result_difference is declared with other columns");
 	if (PG_ARGISNULL(0) || PG_ARGISNULL(1))
 		return (Datum) 0;
 	require_arguments(fcinfo, 2, 2);
 	mapping = mapping_lookup(PG_GETARG_INT64(0), PG_GETARG_DATUM(1));
-	arena_init_for(&arena, argument_bytes(fcinfo, 3, 4, 5, 6, -1));
 	of = difference_arguments(fcinfo);
 	known = recall(&of);
-	if (known != NULL)
+	if (known == NULL)
 	{
-		changes = known->changes;
-		count = known->count;
-		/* An earlier call for the same difference may have set told. */
-		for (size_t i = 0; i < count; i++)
-		{
-			if (changes[i].new != NULL)
-				changes[i].new->entry->told = false;
-		}
+		/* A write through the API sees no such message: regress/sql/revise.sql. */
+		elog(DEBUG1, "computing results from %zu bytes of documents", argument_bytes(fcinfo, 3, 4, 5, 6, -1));
+		put_difference(fcinfo, mapping, &of, set->setResult);
+		return (Datum) 0;
 	}
-	else
-		count = difference(&arena, mapping, &of, &changes, NULL);
-	row_context = AllocSetContextCreate(CurrentMemoryContext, "result_difference", ALLOCSET_DEFAULT_SIZES);
-	caller = MemoryContextSwitchTo(row_context);
-	for (size_t i = 0; i < count; i++)
-	{
-		put_change(&changes[i], set);
-		MemoryContextReset(row_context);
-	}
-	MemoryContextSwitchTo(caller);
-	MemoryContextDelete(row_context);
-	arena_free(&arena);
+	for (size_t i = 0; i < known->count; i++)
+		tuplestore_puttuple(set->setResult, known->rows[i]);
 	return (Datum) 0;
 }
 

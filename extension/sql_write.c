@@ -14,6 +14,7 @@
 
 #include "funcapi.h"
 #include "utils/builtins.h"
+#include "utils/timestamp.h"
 #include "engine/api/status.h"
 #include "engine/writes/write.h"
 
@@ -24,7 +25,6 @@ PG_FUNCTION_INFO_V1(sql_write_document);
 static void fill_context(WriteContext *context, FunctionCallInfo fcinfo, int fill_summary);
 static char action_letter(Arena *arena, const ApiRequest *request, const WriteOutcome *outcome);
 static Datum warning_array(const JsonNode *warnings);
-static Datum outcome_row(Arena *arena, TupleDesc row, const ApiRequest *request, const WriteOutcome *outcome);
 
 /* A question to the engine.  With decide, stored is the stored object, or NULL if there is none. */
 typedef struct SqlWrite
@@ -34,10 +34,23 @@ typedef struct SqlWrite
 	JsonText	document;
 	WriteContext context;
 	bool		decide;
-	const StoredObject *stored;
+	StoredObject *stored;
+	WriteResults results;
+	size_t		bytes;			/* of all documents */
 } SqlWrite;
 
-static Datum ask_engine(Arena *arena, const SqlWrite *asked, TupleDesc row);
+static Datum ask_engine(Arena *arena, SqlWrite *asked, TupleDesc row);
+static Datum outcome_row(Arena *arena, TupleDesc row, SqlWrite *asked, const WriteOutcome *outcome);
+
+/* The arguments from mapping_id to costly begin with number first. */
+static void
+begin_results(SqlWrite *asked, FunctionCallInfo fcinfo, int first)
+{
+	results_begin(&asked->results, fcinfo, first);
+	if (!PG_ARGISNULL(first + 3))
+		asked->results.costly = (size_t) PG_GETARG_INT32(first + 3);
+	arena_init_for(&asked->results.arena, asked->bytes);
+}
 
 Datum
 sql_write_admit(PG_FUNCTION_ARGS)
@@ -49,12 +62,15 @@ sql_write_admit(PG_FUNCTION_ARGS)
 
 	require_arguments(fcinfo, 0, 2);
 	asked.definition = definition_lookup(PG_GETARG_INT64(0), PG_GETARG_DATUM(1));
-	arena_init_for(&arena, argument_bytes(fcinfo, 3, -1));
+	asked.bytes = argument_bytes(fcinfo, 3, -1);
+	begin_results(&asked, fcinfo, 5);
+	arena_init_for(&arena, asked.bytes);
 	read_request(&arena, PG_GETARG_DATUM(2), &asked.request);
 	if (!PG_ARGISNULL(3))
 		asked.document = datum_text(PG_GETARG_DATUM(3));
 	fill_context(&asked.context, fcinfo, 4);
 	result = ask_engine(&arena, &asked, row);
+	arena_free(&asked.results.arena);
 	arena_free(&arena);
 	PG_RETURN_DATUM(result);
 }
@@ -70,7 +86,9 @@ sql_write_decide(PG_FUNCTION_ARGS)
 
 	require_arguments(fcinfo, 0, 2);
 	asked.definition = definition_lookup(PG_GETARG_INT64(0), PG_GETARG_DATUM(1));
-	arena_init_for(&arena, argument_bytes(fcinfo, 3, 4, 5, -1));
+	asked.bytes = argument_bytes(fcinfo, 3, 4, 5, -1);
+	begin_results(&asked, fcinfo, 8);
+	arena_init_for(&arena, asked.bytes);
 	read_request(&arena, PG_GETARG_DATUM(2), &asked.request);
 	if (!PG_ARGISNULL(3))
 		asked.document = datum_text(PG_GETARG_DATUM(3));
@@ -84,12 +102,13 @@ sql_write_decide(PG_FUNCTION_ARGS)
 	}
 	fill_context(&asked.context, fcinfo, 7);
 	result = ask_engine(&arena, &asked, row);
+	arena_free(&asked.results.arena);
 	arena_free(&arena);
 	PG_RETURN_DATUM(result);
 }
 
 static void
-perform(Arena *arena, const SqlWrite *asked, WriteOutcome *outcome)
+perform(Arena *arena, SqlWrite *asked, WriteOutcome *outcome)
 {
 	WriteOutcome admitted;
 
@@ -105,9 +124,18 @@ perform(Arena *arena, const SqlWrite *asked, WriteOutcome *outcome)
 		return;
 	/* The name that the first admission generated is already taken; take it from the stored object. */
 	if (asked->stored != NULL && strcmp(asked->request.verb, "create") == 0)
-		outcome->name = json_get_cstring(arena, parse_document(arena, asked->stored->metadata), "name");
+	{
+		asked->stored->parsed_metadata = parse_document(arena, asked->stored->metadata);
+		outcome->name = json_get_cstring(arena, asked->stored->parsed_metadata, "name");
+	}
 	if (outcome->action != WRITE_PENDING)
 		return;
+	if (asked->stored != NULL && asked->stored->parsed_metadata == NULL && asked->results.mapping != NULL)
+	{
+		arena_begin_work(asked->bytes);
+		results_read_stored(&asked->results, arena, asked->stored);
+		arena_begin_work(asked->bytes);
+	}
 	admitted = *outcome;
 	write_decide(arena, asked->definition, &asked->request, asked->document.bytes, asked->document.len, &asked->context,
 				 &admitted, asked->stored, outcome);
@@ -119,7 +147,7 @@ perform(Arena *arena, const SqlWrite *asked, WriteOutcome *outcome)
  * arena.
  */
 static Datum
-ask_engine(Arena *arena, const SqlWrite *asked, TupleDesc row)
+ask_engine(Arena *arena, SqlWrite *asked, TupleDesc row)
 {
 	MemoryContext caller = CurrentMemoryContext;
 	WriteOutcome outcome;
@@ -128,7 +156,7 @@ ask_engine(Arena *arena, const SqlWrite *asked, TupleDesc row)
 	PG_TRY();
 	{
 		perform(arena, asked, &outcome);
-		result = outcome_row(arena, row, &asked->request, &outcome);
+		result = outcome_row(arena, row, asked, &outcome);
 	}
 	PG_CATCH();
 	{
@@ -148,7 +176,7 @@ ask_engine(Arena *arena, const SqlWrite *asked, TupleDesc row)
 					   arena_printf(arena, "Request entity too large: %s", error->message), NULL);
 		refusal.status = status.bytes;
 		refusal.status_len = status.len;
-		result = outcome_row(arena, row, &asked->request, &refusal);
+		result = outcome_row(arena, row, asked, &refusal);
 	}
 	PG_END_TRY();
 	return result;
@@ -180,7 +208,7 @@ sql_write_document(PG_FUNCTION_ARGS)
 	JsonNode   *body;
 	JsonNode   *uid;
 	FieldErrorList errors;
-	StoredObject stored = {{NULL, 0}, {NULL, 0}, 0};
+	StoredObject stored = {0};
 	WriteContext context;
 	TupleDesc	row = result_row(fcinfo);
 	HeapTuple	tuple;
@@ -258,29 +286,56 @@ action_letter(Arena *arena, const ApiRequest *request, const WriteOutcome *outco
 	pg_unreachable();
 }
 
+/*
+ * Hands the results of an insert, update or delete to the commit.  Returns true with the time of evaluation if the
+ * object to store has one.
+ */
+static bool
+decide_results(SqlWrite *asked, char action, const WriteOutcome *outcome, Datum metadata, Datum body, int64 *time)
+{
+	JsonText	none = {NULL, 0};
+
+	if (asked->results.mapping == NULL)
+		return false;
+	if (action == 'i' || action == 'u')
+		return results_decide(&asked->results, outcome->metadata, outcome->body, datum_text(metadata),
+							  datum_text(body), time);
+	if (action == 'd')
+		results_decide(&asked->results, NULL, NULL, none, none, time);
+	return false;
+}
+
 /* The result of sql_write_admit() and sql_write_decide(), of type admitted. */
 static Datum
-outcome_row(Arena *arena, TupleDesc row, const ApiRequest *request, const WriteOutcome *outcome)
+outcome_row(Arena *arena, TupleDesc row, SqlWrite *asked, const WriteOutcome *outcome)
 {
+	const ApiRequest *request = &asked->request;
+	char		action = action_letter(arena, request, outcome);
+	bool		object = outcome->metadata != NULL;
+	Datum		metadata = object ? PointerGetDatum(text_value_of_json(arena, outcome->metadata)) : (Datum) 0;
+	Datum		body = object ? PointerGetDatum(text_value_of_json(arena, outcome->body)) : (Datum) 0;
+	int64		time = 0;
+	bool		has_time = decide_results(asked, action, outcome, metadata, body, &time);
 	Datum		values[] = {
-		CharGetDatum(action_letter(arena, request, outcome)),
+		CharGetDatum(action),
 		Int32GetDatum(outcome->code),
 		outcome->namespace_name != NULL ? CStringGetTextDatum(outcome->namespace_name) : (Datum) 0,
 		outcome->name != NULL ? CStringGetTextDatum(outcome->name) : (Datum) 0,
 		outcome->uid != NULL ? uuid_datum(outcome->uid) : (Datum) 0,
-		outcome->metadata != NULL ? PointerGetDatum(text_value_of_json(arena, outcome->metadata)) : (Datum) 0,
-		outcome->body != NULL ? PointerGetDatum(text_value_of_json(arena, outcome->body)) : (Datum) 0,
+		metadata,
+		body,
 		BoolGetDatum(outcome->versioned),
 		outcome->status != NULL ? PointerGetDatum(text_value(outcome->status, outcome->status_len)) : (Datum) 0,
 		CStringGetTextDatum(transform_token(arena, &outcome->transform)),
 		Int32GetDatum(outcome->retry_after),
 		outcome->warnings != NULL ? warning_array(outcome->warnings) : (Datum) 0,
-		request->username[0] != '\0' ? CStringGetTextDatum(request->username) : (Datum) 0
+		request->username[0] != '\0' ? CStringGetTextDatum(request->username) : (Datum) 0,
+		TimestampTzGetDatum(time)
 	};
 	bool		nulls[] = {
 		false, false, outcome->namespace_name == NULL, outcome->name == NULL, outcome->uid == NULL,
-		outcome->metadata == NULL, outcome->body == NULL, false, outcome->status == NULL,
-		false, false, outcome->warnings == NULL, request->username[0] == '\0'
+		!object, !object, false, outcome->status == NULL,
+		false, false, outcome->warnings == NULL, request->username[0] == '\0', !has_time
 	};
 
 	return HeapTupleGetDatum(heap_form_tuple(row, values, nulls));

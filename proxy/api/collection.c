@@ -188,8 +188,9 @@ collection_delete(Collection *collection)
 		size_t		row = collection->next;
 
 		stored[count] = (StoredObject) {
-			pg_text(collection->piece, row, COLUMN_METADATA), pg_text(collection->piece, row, COLUMN_BODY),
-			pg_int8(collection->piece, row, COLUMN_VERSION)
+			.metadata = pg_text(collection->piece, row, COLUMN_METADATA),
+			.body = pg_text(collection->piece, row, COLUMN_BODY),
+			.version = pg_int8(collection->piece, row, COLUMN_VERSION)
 		};
 		writes[count] = (DialogueWrite) {
 			.registry = collection->registry, .type = collection->type,

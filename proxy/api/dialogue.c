@@ -226,7 +226,9 @@ loaded(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 		}
 		item = waiting[position - 1];
 		item->exists = true;
-		item->stored = (StoredObject) {pg_text(result, row, 2), pg_text(result, row, 3), pg_int8(result, row, 1)};
+		item->stored = (StoredObject) {
+			.metadata = pg_text(result, row, 2), .body = pg_text(result, row, 3), .version = pg_int8(result, row, 1)
+		};
 		if (pg_is_null(result, row, 2))
 			item_refuse(dialogue, item, DIALOGUE_COSTS);
 	}
@@ -295,7 +297,7 @@ item_lost(Dialogue *dialogue, Item *item, JsonText version, JsonText metadata, J
 		return;
 	}
 	item->exists = there;
-	item->stored = (StoredObject) {metadata, body, pg_array_int8(version)};
+	item->stored = (StoredObject) {.metadata = metadata, .body = body, .version = pg_array_int8(version)};
 	item->stage = ITEM_DECIDE;
 }
 

@@ -140,7 +140,7 @@ answer_write(Arena *arena, const JsonNode *question, const char **why)
 	JsonText	text = member(question, "request");
 	ApiRequest	request;
 	AskedWrite	asked = {&served, &request, member(question, "document")};
-	StoredObject stored = {member(question, "storedMetadata"), member(question, "storedBody"), 0};
+	StoredObject stored = {.metadata = member(question, "storedMetadata"), .body = member(question, "storedBody")};
 	DecidedWrite write = {0};
 	JsonNode   *row = json_new_object(arena);
 	JsonText	answer;

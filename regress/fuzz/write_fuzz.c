@@ -53,6 +53,32 @@ definition(void)
 	return &made;
 }
 
+static bool
+same_tree(const JsonNode *a, const JsonNode *b)
+{
+	if (!json_same(a, b) || a->kind != b->kind)
+		return false;
+	for (size_t i = 0; a->kind == JSON_KIND_ARRAY && i < a->u.array.count; i++)
+		if (!same_tree(a->u.array.items[i], b->u.array.items[i]))
+			return false;
+	for (size_t i = 0; a->kind == JSON_KIND_OBJECT && i < a->u.object.count; i++)
+		if (!same_tree(a->u.object.members[i].value, b->u.object.members[i].value))
+			return false;
+	return true;
+}
+
+/* Results are read from the tree of a document, later also from its text. */
+static void
+check_settled(Arena *arena, const JsonNode *node)
+{
+	JsonNode   *settled = json_clone(arena, node);
+	JsonText	text = json_text_of(arena, node);
+	JsonError	error;
+
+	json_settle(arena, settled);
+	check(same_tree(settled, json_parse(arena, text.bytes, text.len, NULL, NULL, &error)));
+}
+
 static void
 check_outcome(Arena *arena, const WriteOutcome *outcome)
 {
@@ -77,6 +103,8 @@ check_outcome(Arena *arena, const WriteOutcome *outcome)
 	check(outcome->metadata->kind == JSON_KIND_OBJECT && outcome->body->kind == JSON_KIND_OBJECT);
 	check(json_get(outcome->metadata, "resourceVersion") == NULL);
 	check(json_get(outcome->body, "metadata") == NULL && json_get(outcome->body, "kind") == NULL);
+	check_settled(arena, outcome->metadata);
+	check_settled(arena, outcome->body);
 }
 
 static void
@@ -108,7 +136,9 @@ print(Arena *arena, const JsonNode *node)
 static void
 check_stored(Arena *arena, const ApiRequest *created, const WriteOutcome *insert)
 {
-	StoredObject stored = {print(arena, insert->metadata), print(arena, insert->body), 7};
+	StoredObject stored = {
+		.metadata = print(arena, insert->metadata), .body = print(arena, insert->body), .version = 7
+	};
 	ApiRequest	request = *created;
 	JsonNode   *document = json_clone(arena, insert->body);
 	JsonNode   *metadata = json_clone(arena, insert->metadata);

@@ -188,7 +188,8 @@ def admit(backend, version, document):
                "contentType": "application/json", "username": "u", "query": {}}
     sql = ("SELECT a.code, a.warnings FROM kube_reports.resource_type t JOIN kube_reports_internal.resource_version v "
            "ON v.resource_type = t.id,"
-           " kube_reports_internal.write_admit(v.id, v.definition, %s, %s, false) a WHERE t.\"group\" = %s")
+           " kube_reports_internal.write_admit(v.id, v.definition, %s, %s, false, NULL, NULL, NULL,"
+           " NULL) a WHERE t.\"group\" = %s")
     # The first call compiles the definition.
     backend.run(sql, json.dumps(request), b"{}", group)
     [(code, warnings)], grown = backend.peak(sql, json.dumps(request), document.encode(), group)

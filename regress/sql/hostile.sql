@@ -11,10 +11,15 @@ SELECT kube_reports_internal.render_change(v.id, v.definition, 'object', '{}', '
 	FROM kube_reports_internal.resource_version v LIMIT 1;
 SELECT kube_reports_internal.render_list(v.id, v.definition, 'object', NULL, 1, '', NULL)
 	FROM kube_reports_internal.resource_version v LIMIT 1;
-SELECT kube_reports_internal.write_admit(NULL, '{}', '{}', '', false);
+SELECT kube_reports_internal.write_admit(NULL, '{}', '{}', '', false, NULL, NULL, NULL, NULL);
 SELECT kube_reports_internal.write_decide(v.id, v.definition,
-	'{"verb":"delete","group":"g","version":"v","resource":"r","namespace":"n","name":"n"}', NULL, NULL, NULL, 1, false)
+	'{"verb":"delete","group":"g","version":"v","resource":"r","namespace":"n","name":"n"}', NULL, NULL, NULL, 1, false,
+		NULL, NULL, NULL, NULL)
 	FROM kube_reports_internal.resource_version v LIMIT 1;
+-- A mapping needs the cluster whose subjects it reads.
+SELECT kube_reports_internal.write_admit(v.id, v.definition, '{}', '', false, t.mapping_id, t.mapping, NULL, NULL)
+	FROM kube_reports_internal.resource_version v JOIN kube_reports.resource_type t ON t.id = v.resource_type
+	WHERE t.mapping_id IS NOT NULL LIMIT 1;
 SELECT kube_reports_internal.write_document(v.id, v.definition, NULL, NULL, '{}', '{}', NULL, NULL, false)
 	FROM kube_reports_internal.resource_version v LIMIT 1;
 SELECT kube_reports_internal.status_document(NULL, '', '', NULL);

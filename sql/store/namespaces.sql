@@ -205,19 +205,25 @@ BEGIN
 				WHERE t.id = target ORDER BY v.priority LIMIT 1) t
 				CROSS JOIN LATERAL kube_reports_internal.resolve(cluster, t."group", t.version, t.plural, caller) r;
 		SELECT array_agg(ROW('d', 200, sweep_piece.name, s.object_name, NULL, NULL, NULL, true, ''::bytea, '', 0, NULL,
-					'system:kube-reports:namespaces')::kube_reports_internal.admitted ORDER BY s.object_name),
+					'system:kube-reports:namespaces', NULL)::kube_reports_internal.admitted ORDER BY s.object_name),
 				array_agg(s.version ORDER BY s.object_name)
 			INTO outcomes, bases
 			FROM (SELECT o.object_name, o.version, sum(o.size) OVER (ORDER BY o.object_name) - o.size AS before
 					FROM kube_reports_internal.namespace_objects(served, sweep_piece.name, born_before, 500) o
 					WHERE o.resource_type = target) s
 			WHERE s.before < 4000000;
+		PERFORM kube_reports_internal.remember_removal(served_type.mapping_id, served_type.mapping,
+				served_type.cluster_id, o.metadata, o.body)
+			FROM unnest(outcomes) d
+				CROSS JOIN LATERAL (SELECT o.metadata, o.body FROM kube_reports.object o
+					WHERE o.cluster_id = served AND o.resource_type = target AND o.namespace = d.namespace
+						AND o.name = d.name LIMIT 1) o;
 		-- An object that another writer has changed since is in the next piece, and everything if the registry changes.
 		PERFORM kube_reports_internal.commit_durably(),
 			kube_reports_internal.commit_decided(served_type.cluster_id, served_type.type_id, served_type.lane,
 				served_type.generation, served_type.mapping_id, served_type.mapping, served_type.fill_summary,
 				served_type.aggregated, true, NULL, outcomes,
-				array_fill(served_type.definition_id, ARRAY[cardinality(outcomes)]), bases, NULL, NULL);
+				array_fill(served_type.definition_id, ARRAY[cardinality(outcomes)]), bases, NULL);
 		RETURN;
 	END IF;
 

@@ -65,7 +65,8 @@ CREATE TYPE kube_reports_internal.admitted AS (
 	transform	text,
 	retry_after integer,
 	warnings	text[],
-	actor		text
+	actor		text,
+	evaluated_at timestamptz
 );
 COMMENT ON TYPE kube_reports_internal.admitted IS 'the decision of write_admit() about a request';
 
@@ -85,7 +86,7 @@ COMMENT ON FUNCTION kube_reports_internal.costly_bytes()
 CREATE FUNCTION kube_reports_internal.commit_decided(cluster_id integer, type_id integer, lane integer,
 	generation bigint, mapping_id bigint, mapping kube_reports.report, fill_summary boolean, aggregated boolean,
 	storing boolean, alone boolean, outcomes kube_reports_internal.admitted[], definitions bigint[], bases bigint[],
-	times timestamptz[], namespace_uids text[], requests jsonb[] DEFAULT NULL, bodies bytea[] DEFAULT NULL,
+	namespace_uids text[], requests jsonb[] DEFAULT NULL, bodies bytea[] DEFAULT NULL,
 	prepared kube_reports_internal.prepared_results[] DEFAULT NULL, creating boolean DEFAULT false,
 		OUT codes integer[], OUT retry_afters integer[], OUT warnings text[], OUT replies bytea[],
 		OUT versions bigint[])
@@ -136,9 +137,9 @@ BEGIN
 			SELECT i.*, nextval('kube_reports_internal.version_seq') AS version
 			FROM (SELECT i.definition_id, v.definition, i.code, i.namespace, i.name, i.uid, i.metadata, i.body,
 					i.versioned, i.status, i.transform, i.retry_after, i.warnings, i.actor, i.evaluated_at
-				FROM ROWS FROM (unnest(definitions), unnest(times), unnest(namespace_uids), unnest(outcomes))
-						WITH ORDINALITY i(definition_id, evaluated_at, namespace_uid, action, code, namespace, name,
-							uid, metadata, body, versioned, status, transform, retry_after, warnings, actor, position)
+				FROM ROWS FROM (unnest(definitions), unnest(namespace_uids), unnest(outcomes))
+						WITH ORDINALITY i(definition_id, namespace_uid, action, code, namespace, name, uid, metadata,
+							body, versioned, status, transform, retry_after, warnings, actor, evaluated_at, position)
 					JOIN kube_reports_internal.resource_version v ON v.id = i.definition_id
 				WHERE NOT EXISTS (SELECT FROM kube_reports.object o
 						WHERE o.cluster_id = commit_decided.cluster_id AND o.resource_type = type_id
@@ -183,10 +184,10 @@ BEGIN
 				greatest(kube_reports.document_size(o.metadata) + kube_reports.document_size(o.body),
 					octet_length(i.document)) > costly AS costs
 			FROM ROWS FROM (unnest(requests), unnest(bodies), unnest(definitions), unnest(bases),
-				unnest(times), unnest(namespace_uids), unnest(outcomes))
-					WITH ORDINALITY i(request, document, definition_id, base, evaluated_at, namespace_uid,
+				unnest(namespace_uids), unnest(outcomes))
+					WITH ORDINALITY i(request, document, definition_id, base, namespace_uid,
 						action, code, namespace, name, uid, metadata, body, versioned, status, transform,
-						retry_after, warnings, actor, position)
+						retry_after, warnings, actor, evaluated_at, position)
 				JOIN kube_reports_internal.resource_version v ON v.id = i.definition_id
 				LEFT JOIN LATERAL (SELECT o.ctid AS place, o.version, o.metadata, o.body FROM kube_reports.object o
 					WHERE o.cluster_id = commit_decided.cluster_id AND o.resource_type = type_id
@@ -205,13 +206,12 @@ BEGIN
 				coalesce(d.transform, i.transform) AS transform,
 				coalesce(d.retry_after, i.retry_after) AS retry_after,
 				CASE WHEN d.action IS NULL THEN i.warnings ELSE d.warnings END AS warnings,
-				CASE WHEN d.action IS NULL THEN i.evaluated_at WHEN d.action IN ('i', 'u') THEN
-					kube_reports_internal.evaluated_at(mapping_id, mapping, d.metadata, d.body) END AS
-						evaluated_at
+				CASE WHEN d.action IS NULL THEN i.evaluated_at ELSE d.evaluated_at END AS evaluated_at
 			FROM item i
 				LEFT JOIN LATERAL (SELECT * FROM kube_reports_internal.write_decide(i.definition_id,
 					i.definition, i.request, i.document,
-						i.old_metadata, i.old_body, i.old_version, fill_summary)
+						i.old_metadata, i.old_body, i.old_version, fill_summary, mapping_id, mapping,
+						commit_decided.cluster_id, CASE WHEN alone IS NOT NULL THEN costly END)
 					WHERE i.lost AND i.request IS NOT NULL AND (alone IS NULL OR i.costs IS NOT TRUE) OFFSET 0) d
 						ON true
 				-- An expensive request whose object has changed is not decided here.  The sweep of a dead namespace
@@ -291,8 +291,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.commit_decided(integer, integer, integer, bigint, bigint, kube_reports.report,
-	boolean, boolean, boolean, boolean, kube_reports_internal.admitted[], bigint[], bigint[], timestamptz[], text[],
-	jsonb[], bytea[], kube_reports_internal.prepared_results[], boolean)
+	boolean, boolean, boolean, boolean, kube_reports_internal.admitted[], bigint[], bigint[], text[], jsonb[], bytea[],
+	kube_reports_internal.prepared_results[], boolean)
 	IS 'stores and logs the outcomes, under the lane''s lock. bases: the version on which each was decided (null: '
 		'there was no object). storing: at least one outcome stores something; creating: all are creates. Without '
 		'requests and bodies no request is decided again: code -2 if the object has another version by now. prepared: '
@@ -318,12 +318,10 @@ AS $$
 DECLARE
 	costly CONSTANT integer := kube_reports_internal.costly_bytes();
 	target		record;
-	-- For each request: the decision, the version that it is based on (null: there was no object), and the time of its
-	-- results.
+	-- For each request: the decision, and the version that it is based on (null: there was no object).
 	outcomes	kube_reports_internal.admitted[];
 	definitions	bigint[];
 	bases		bigint[];
-	times		timestamptz[];
 	inserting	boolean[];
 	namespace_uids text[];
 	storing		boolean;
@@ -348,26 +346,23 @@ BEGIN
 
 	-- A batch may mix versions of the type.  A create is admitted first, because its name may be in its document.
 	-- OFFSET 0 keeps conditions inside their subqueries, so that functions are called only for rows that need them.
-	SELECT array_agg(w.outcome), array_agg(w.definition_id), array_agg(w.base), array_agg(w.evaluated_at),
-			array_agg(w.inserting), array_agg(w.namespace_uid), bool_or(w.stores), bool_and((w.outcome).action = 'i')
-		INTO outcomes, definitions, bases, times, inserting, namespace_uids, storing, creating
+	SELECT array_agg(w.outcome), array_agg(w.definition_id), array_agg(w.base), array_agg(w.inserting),
+			array_agg(w.namespace_uid), bool_or(w.stores), bool_and((w.outcome).action = 'i')
+		INTO outcomes, definitions, bases, inserting, namespace_uids, storing, creating
 		-- Sorted once, not by each aggregate.
 		FROM (SELECT CASE WHEN c.costs THEN ROW('n', -1, k.namespace, k.name, NULL, NULL, NULL, false, ''::bytea, '',
-					0, NULL, NULL)::kube_reports_internal.admitted
+					0, NULL, NULL, NULL)::kube_reports_internal.admitted
 					WHEN d.action IS NULL THEN ROW(a.*)::kube_reports_internal.admitted
 						ELSE ROW(d.*)::kube_reports_internal.admitted END AS outcome,
 				v.id AS definition_id, o.version AS base,
-				CASE WHEN coalesce(d.action, a.action) IN ('i', 'u')
-					THEN kube_reports_internal.prepare_results(target.mapping_id, target.mapping, target.cluster_id,
-						o.metadata, o.body, coalesce(d.metadata, a.metadata), coalesce(d.body, a.body)) END
-					AS evaluated_at,
 				coalesce(a.action = 'i', false) AS inserting, i.request->>'namespaceUid' AS namespace_uid,
 				NOT c.costs AND coalesce(d.action, a.action) <> 'n' AS stores
 			FROM ROWS FROM (unnest(requests), unnest(bodies)) WITH ORDINALITY i(request, document, position)
 				JOIN kube_reports_internal.resource_version v ON v.resource_type = target.type_id
 					AND v.version = i.request->>'version'
 				LEFT JOIN LATERAL (SELECT * FROM kube_reports_internal.write_admit(v.id, v.definition, i.request,
-					i.document, target.fill_summary)
+					i.document, target.fill_summary, target.mapping_id, target.mapping, target.cluster_id,
+						CASE WHEN alone IS NOT NULL THEN costly END)
 					WHERE i.request->>'verb' = 'create' OFFSET 0) a ON true
 				CROSS JOIN LATERAL (SELECT CASE WHEN a.action IS NOT NULL THEN a.namespace
 						WHEN target.namespaced THEN coalesce(i.request->>'namespace', '') ELSE '' END AS namespace,
@@ -381,7 +376,8 @@ BEGIN
 						IS TRUE AS costs OFFSET 0) c
 				LEFT JOIN LATERAL (SELECT * FROM kube_reports_internal.write_decide(v.id, v.definition, i.request,
 					i.document, o.metadata, o.body, o.version,
-						target.fill_summary)
+						target.fill_summary, target.mapping_id, target.mapping, target.cluster_id,
+						CASE WHEN alone IS NOT NULL THEN costly END)
 					WHERE NOT c.costs AND (a.action IS NULL OR a.action = 'p'
 						OR (a.action = 'i' AND o.version IS NOT NULL)) OFFSET 0) d ON true
 			ORDER BY i.position) w;
@@ -391,7 +387,7 @@ BEGIN
 
 	SELECT * INTO done FROM kube_reports_internal.commit_decided(target.cluster_id, target.type_id, target.lane,
 		target.generation, target.mapping_id, target.mapping, target.fill_summary, target.aggregated, storing, alone,
-		outcomes, definitions, bases, times, namespace_uids, requests, bodies, creating => creating);
+		outcomes, definitions, bases, namespace_uids, requests, bodies, creating => creating);
 	-- The registry has changed since the batch was resolved.  The store's lock keeps it unchanged now: decide again.
 	IF done.codes IS NULL THEN
 		PERFORM kube_reports_internal.lock_store_shared();
@@ -526,7 +522,6 @@ AS $$
 DECLARE
 	target		record;
 	outcomes	kube_reports_internal.admitted[];
-	evaluated	timestamptz[];
 	done		record;
 BEGIN
 	-- In the variant in C only the server's engine admits documents.
@@ -553,16 +548,16 @@ BEGIN
 		RETURN;
 	END IF;
 	SELECT array_agg(ROW(i.action, 200, i.namespace, i.name, i.uid, i.metadata, i.body, true, NULL, '', 0, NULL,
-				i.actor)::kube_reports_internal.admitted),
-			array_agg(nullif(i.base, 0)), array_agg(nullif(i.at, '')::timestamptz)
-		INTO outcomes, versions, evaluated
+				i.actor, nullif(i.at, '')::timestamptz)::kube_reports_internal.admitted),
+			array_agg(nullif(i.base, 0))
+		INTO outcomes, versions
 		FROM (SELECT i.* FROM ROWS FROM (unnest(actions), unnest(namespaces), unnest(names), unnest(uids),
 			unnest(metadatas), unnest(commit_batch.bodies), unnest(bases), unnest(actors), unnest(times))
 				WITH ORDINALITY i(action, namespace, name, uid, metadata, body, base, actor, at, position)
 			ORDER BY i.position) i;
 	SELECT * INTO done FROM kube_reports_internal.commit_decided(target.cluster_id, target.type_id, target.lane,
 		target.generation, target.mapping_id, target.mapping, target.fill_summary, target.aggregated, true, alone,
-		outcomes, definitions, versions, evaluated, namespace_uids,
+		outcomes, definitions, versions, namespace_uids,
 		prepared => kube_reports_internal.sql_prepared_results(target.cluster_id, commit_batch.prepared),
 		creating => 'i' = ALL (actions));
 	codes := done.codes;
@@ -710,7 +705,8 @@ BEGIN
 
 	-- Check the options of the deletion once, before anything is deleted.
 	SELECT a.code, a.status, a.retry_after INTO refused
-		FROM kube_reports_internal.write_admit(target.definition_id, target.definition, request, document, false) a
+		FROM kube_reports_internal.write_admit(target.definition_id, target.definition, request, document, false,
+			NULL, NULL, NULL, NULL) a
 			WHERE a.action = 'n';
 	IF FOUND THEN
 		code := refused.code;

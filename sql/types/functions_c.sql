@@ -176,25 +176,32 @@ COMMENT ON FUNCTION kube_reports_internal.check_document(bigint, kube_reports.re
 
 CREATE FUNCTION kube_reports_internal.write_admit(definition_id bigint, definition kube_reports.report,
 	request jsonb, document bytea,
-		fill_summary boolean,
+		fill_summary boolean, mapping_id bigint, mapping kube_reports.report, cluster_id integer, costly integer,
 		OUT action "char", OUT code integer, OUT namespace text, OUT name text, OUT uid uuid,
 		OUT metadata kube_reports.report, OUT body kube_reports.report, OUT versioned boolean,
-		OUT status bytea, OUT transform text, OUT retry_after integer, OUT warnings text[], OUT actor text)
-	AS 'MODULE_PATHNAME', 'sql_write_admit' LANGUAGE C VOLATILE PARALLEL SAFE;
-COMMENT ON FUNCTION kube_reports_internal.write_admit(bigint, kube_reports.report, jsonb, bytea, boolean)
+		OUT status bytea, OUT transform text, OUT retry_after integer, OUT warnings text[], OUT actor text,
+		OUT evaluated_at timestamptz)
+	AS 'MODULE_PATHNAME', 'sql_write_admit' LANGUAGE C VOLATILE;
+COMMENT ON FUNCTION kube_reports_internal.write_admit(bigint, kube_reports.report, jsonb, bytea, boolean, bigint,
+	kube_reports.report, integer, integer)
 	IS 'decides on a write without the stored object. action: n answered (code, status), i insert unless it exists, p '
-		'decide with write_decide(). fill_summary: count results if the producer left the summary out';
+		'decide with write_decide(). fill_summary: count results if the producer left the summary out. With a mapping, '
+		'evaluated_at is that of the new document, and until the transaction ends, the server process remembers how '
+		'the results change: result_difference() of these documents parses nothing while a lane is locked. costly: '
+		'results of larger documents follow later, see record_results(); null: all are derived at once';
 
 CREATE FUNCTION kube_reports_internal.write_decide(definition_id bigint, definition kube_reports.report,
 	request jsonb, document bytea,
 		stored_metadata kube_reports.report, stored_body kube_reports.report,
-			stored_version bigint, fill_summary boolean,
+			stored_version bigint, fill_summary boolean, mapping_id bigint, mapping kube_reports.report,
+			cluster_id integer, costly integer,
 		OUT action "char", OUT code integer, OUT namespace text, OUT name text, OUT uid uuid,
 		OUT metadata kube_reports.report, OUT body kube_reports.report, OUT versioned boolean,
-		OUT status bytea, OUT transform text, OUT retry_after integer, OUT warnings text[], OUT actor text)
-	AS 'MODULE_PATHNAME', 'sql_write_decide' LANGUAGE C VOLATILE PARALLEL SAFE;
+		OUT status bytea, OUT transform text, OUT retry_after integer, OUT warnings text[], OUT actor text,
+		OUT evaluated_at timestamptz)
+	AS 'MODULE_PATHNAME', 'sql_write_decide' LANGUAGE C VOLATILE;
 COMMENT ON FUNCTION kube_reports_internal.write_decide(bigint, kube_reports.report, jsonb, bytea, kube_reports.report,
-	kube_reports.report, bigint, boolean)
+	kube_reports.report, bigint, boolean, bigint, kube_reports.report, integer, integer)
 	IS 'write_admit(), and decides on the write with the stored object (nulls: there is none). action: n answered, i '
 		'insert, u update, d delete';
 
@@ -243,16 +250,13 @@ COMMENT ON FUNCTION kube_reports_internal.document_time(bigint, kube_reports.rep
 	kube_reports.report)
 	IS 'evaluated_at() of a document, for every caller';
 
-CREATE FUNCTION kube_reports_internal.prepare_results(mapping_id bigint,
-	mapping kube_reports.report, cluster_id integer,
-		old_metadata kube_reports.report, old_body kube_reports.report, metadata kube_reports.report,
-			body kube_reports.report)
-		RETURNS timestamptz
-	AS 'MODULE_PATHNAME', 'sql_prepare_results' LANGUAGE C VOLATILE;
-COMMENT ON FUNCTION kube_reports_internal.prepare_results(bigint, kube_reports.report, integer, kube_reports.report,
-	kube_reports.report, kube_reports.report, kube_reports.report)
-	IS 'evaluated_at() of the new document. Until the transaction ends, the server process remembers the answer of '
-		'result_difference() to the same arguments, so that it parses nothing while a lane is locked';
+CREATE FUNCTION kube_reports_internal.remember_removal(mapping_id bigint, mapping kube_reports.report,
+	cluster_id integer, metadata kube_reports.report, body kube_reports.report) RETURNS void
+	AS 'MODULE_PATHNAME', 'sql_remember_removal' LANGUAGE C VOLATILE;
+COMMENT ON FUNCTION kube_reports_internal.remember_removal(bigint, kube_reports.report, integer, kube_reports.report,
+	kube_reports.report)
+	IS 'before an object is deleted without write_decide(): the server process remembers how its results change, '
+		'as write_decide() does';
 
 CREATE FUNCTION kube_reports_internal.result_difference(mapping_id bigint,
 	mapping kube_reports.report, cluster_id integer,

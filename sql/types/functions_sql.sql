@@ -76,10 +76,11 @@ COMMENT ON FUNCTION kube_reports_internal.served_documents(kube_reports.report[]
 
 CREATE FUNCTION kube_reports_internal.write_admit(definition_id bigint, definition kube_reports.report,
 	request jsonb, document bytea,
-		fill_summary boolean,
+		fill_summary boolean, mapping_id bigint, mapping kube_reports.report, cluster_id integer, costly integer,
 		OUT action "char", OUT code integer, OUT namespace text, OUT name text, OUT uid uuid,
 		OUT metadata kube_reports.report, OUT body kube_reports.report, OUT versioned boolean,
-		OUT status bytea, OUT transform text, OUT retry_after integer, OUT warnings text[], OUT actor text)
+		OUT status bytea, OUT transform text, OUT retry_after integer, OUT warnings text[], OUT actor text,
+		OUT evaluated_at timestamptz)
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -88,19 +89,28 @@ BEGIN
 			warnings, actor
 		FROM kube_reports_internal.sql_ask_write(json_build_object('ask', 'admission', 'definition', definition,
 			'request', request::text, 'document', convert_from(document, 'UTF8'), 'fillSummary', fill_summary)) a;
+	IF action = 'i' THEN
+		evaluated_at := kube_reports_internal.sql_ask_time(mapping_id, mapping, metadata, body);
+	END IF;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.write_admit(bigint, kube_reports.report, jsonb, bytea, boolean)
+COMMENT ON FUNCTION kube_reports_internal.write_admit(bigint, kube_reports.report, jsonb, bytea, boolean, bigint,
+	kube_reports.report, integer, integer)
 	IS 'decides on a write without the stored object. action: n answered (code, status), i insert unless it exists, p '
-		'decide with write_decide(). fill_summary: count results if the producer left the summary out';
+		'decide with write_decide(). fill_summary: count results if the producer left the summary out. With a mapping, '
+		'evaluated_at is that of the new document, and until the transaction ends, the server process remembers how '
+		'the results change: result_difference() of these documents parses nothing while a lane is locked. costly: '
+		'results of larger documents follow later, see record_results(); null: all are derived at once';
 
 CREATE FUNCTION kube_reports_internal.write_decide(definition_id bigint, definition kube_reports.report,
 	request jsonb, document bytea,
 		stored_metadata kube_reports.report, stored_body kube_reports.report,
-			stored_version bigint, fill_summary boolean,
+			stored_version bigint, fill_summary boolean, mapping_id bigint, mapping kube_reports.report,
+			cluster_id integer, costly integer,
 		OUT action "char", OUT code integer, OUT namespace text, OUT name text, OUT uid uuid,
 		OUT metadata kube_reports.report, OUT body kube_reports.report, OUT versioned boolean,
-		OUT status bytea, OUT transform text, OUT retry_after integer, OUT warnings text[], OUT actor text)
+		OUT status bytea, OUT transform text, OUT retry_after integer, OUT warnings text[], OUT actor text,
+		OUT evaluated_at timestamptz)
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -111,10 +121,13 @@ BEGIN
 			'request', request::text, 'document', convert_from(document, 'UTF8'), 'fillSummary', fill_summary,
 			'storedMetadata', CASE WHEN stored_version IS NOT NULL THEN stored_metadata::text END,
 			'storedBody', stored_body, 'storedVersion', stored_version)) a;
+	IF action IN ('i', 'u') THEN
+		evaluated_at := kube_reports_internal.sql_ask_time(mapping_id, mapping, metadata, body);
+	END IF;
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.write_decide(bigint, kube_reports.report, jsonb, bytea, kube_reports.report,
-	kube_reports.report, bigint, boolean)
+	kube_reports.report, bigint, boolean, bigint, kube_reports.report, integer, integer)
 	IS 'write_admit(), and decides on the write with the stored object (nulls: there is none). action: n answered, i '
 		'insert, u update, d delete';
 
@@ -143,22 +156,15 @@ COMMENT ON FUNCTION kube_reports_internal.evaluated_at(bigint, kube_reports.repo
 	kube_reports.report, kube_reports.report)
 	IS 'the newest time at which a result of the document was evaluated; null if there is none, or no mapping';
 
-CREATE FUNCTION kube_reports_internal.prepare_results(mapping_id bigint,
-	mapping kube_reports.report, cluster_id integer,
-		old_metadata kube_reports.report, old_body kube_reports.report, metadata kube_reports.report,
-			body kube_reports.report)
-		RETURNS timestamptz
-LANGUAGE plpgsql VOLATILE
-SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-	RETURN kube_reports_internal.sql_ask_time(mapping_id, mapping, metadata, body);
-END
-$$;
-COMMENT ON FUNCTION kube_reports_internal.prepare_results(bigint, kube_reports.report, integer, kube_reports.report,
-	kube_reports.report, kube_reports.report, kube_reports.report)
-	IS 'evaluated_at() of the new document. Until the transaction ends, the server process remembers the answer of '
-		'result_difference() to the same arguments, so that it parses nothing while a lane is locked';
+CREATE FUNCTION kube_reports_internal.remember_removal(mapping_id bigint, mapping kube_reports.report,
+	cluster_id integer, metadata kube_reports.report, body kube_reports.report) RETURNS void
+LANGUAGE sql VOLATILE
+BEGIN ATOMIC
+END;
+COMMENT ON FUNCTION kube_reports_internal.remember_removal(bigint, kube_reports.report, integer, kube_reports.report,
+	kube_reports.report)
+	IS 'before an object is deleted without write_decide(): the server process remembers how its results change, '
+		'as write_decide() does';
 
 -- Clusters share texts, and the rows come from a proxy of one cluster.  A row with the id of a text but without the
 -- text would show the proxy whether another cluster has the text, and the text itself.  A row without an id refers to

@@ -10,6 +10,7 @@
  */
 #include "engine/base/json.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "engine/base/search.h"
@@ -419,6 +420,45 @@ json_clone(Arena *arena, const JsonNode *node)
 		}
 	}
 	return copy;
+}
+
+/* The shortest digits of a large double, followed by zeros, are another integer than the double's value. */
+static void
+settle_number(Arena *arena, JsonNode *node)
+{
+	double		value = node->u.number;
+	JsonText	text;
+	JsonError	error;
+
+	if (value != floor(value) || fabs(value) >= 1e19)
+		return;
+	text = json_text_of(arena, node);
+	*node = *json_parse(arena, text.bytes, text.len, NULL, NULL, &error);
+}
+
+void
+json_settle(Arena *arena, JsonNode *node)
+{
+	if (node->kind == JSON_KIND_NUMBER)
+		settle_number(arena, node);
+	else if (node->kind == JSON_KIND_ARRAY)
+	{
+		arena_checkpoint();
+		for (size_t i = 0; i < node->u.array.count; i++)
+		{
+			arena_checkpoint_at(i);
+			json_settle(arena, node->u.array.items[i]);
+		}
+	}
+	else if (node->kind == JSON_KIND_OBJECT)
+	{
+		arena_checkpoint();
+		for (size_t i = 0; i < node->u.object.count; i++)
+		{
+			arena_checkpoint_at(i);
+			json_settle(arena, node->u.object.members[i].value);
+		}
+	}
 }
 
 /*

@@ -165,6 +165,12 @@ extern bool json_pairs_next(JsonPairs *pairs);
 /* Deep copy of the tree; the text of strings is shared. */
 extern JsonNode *json_clone(Arena *arena, const JsonNode *node);
 
+/*
+ * Changes a tree to the one that is parsed from its canonical text: a whole double becomes the integer that it is
+ * printed as.
+ */
+extern void json_settle(Arena *arena, JsonNode *node);
+
 /* Same value: numbers by value (1 equals 1.0, and a whole double equals the integer that it is printed as). */
 extern bool json_same(const JsonNode *a, const JsonNode *b);
 

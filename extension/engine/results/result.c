@@ -429,25 +429,33 @@ result_difference(Arena *arena, const ResultMapping *mapping, const JsonNode *ol
 {
 	ResultList	before = {0};
 	ResultList	after = {0};
-	size_t		count = 0;
-	size_t		i = 0;
-	size_t		j = 0;
 
 	if (old != NULL)
 		result_read(arena, mapping, old, &before);
 	if (new != NULL)
 		result_read(arena, mapping, new, &after);
+	return result_compare(arena, &before, &after, cluster, hash, state, changes);
+}
+
+size_t
+result_compare(Arena *arena, ResultList *before, ResultList *after, int cluster, ResultHash hash, void *state,
+			   ResultChange **changes)
+{
+	size_t		count = 0;
+	size_t		i = 0;
+	size_t		j = 0;
+
 	*changes = NULL;
 	/* Most scans report the same results again; then no keys are needed. */
-	if (same_results(&before, &after))
+	if (same_results(before, after))
 		return 0;
-	identify(arena, &before, cluster, hash, state);
-	identify(arena, &after, cluster, hash, state);
-	*changes = arena_alloc(arena, sizeof(ResultChange) * (before.count + after.count));
-	while (i < before.count || j < after.count)
+	identify(arena, before, cluster, hash, state);
+	identify(arena, after, cluster, hash, state);
+	*changes = arena_alloc(arena, sizeof(ResultChange) * (before->count + after->count));
+	while (i < before->count || j < after->count)
 	{
-		const ReportResult *was = i < before.count ? &before.results[i] : NULL;
-		const ReportResult *is = j < after.count ? &after.results[j] : NULL;
+		const ReportResult *was = i < before->count ? &before->results[i] : NULL;
+		const ReportResult *is = j < after->count ? &after->results[j] : NULL;
 
 		if (is == NULL || (was != NULL && was->key < is->key))
 		{

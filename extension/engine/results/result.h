@@ -132,6 +132,10 @@ extern size_t result_difference(Arena *arena, const ResultMapping *mapping, cons
 								const JsonNode *new, int cluster,
 								ResultHash hash, void *state, ResultChange **changes);
 
+/* The same for the lists of the two states, extracted without a hash; an empty list (all zero) when there is none. */
+extern size_t result_compare(Arena *arena, ResultList *before, ResultList *after, int cluster,
+							 ResultHash hash, void *state, ResultChange **changes);
+
 /* The hash of fields, in the form of the ids above, for ids that other code makes (ids of actors). */
 extern int64_t result_field_hash(Arena *arena, const JsonText *fields, size_t count, ResultHash hash, void *state);
 

@@ -120,19 +120,28 @@ JsonNode *
 document_read_stored(Arena *arena, const Definition *definition, JsonText metadata_text, const JsonText *body_text)
 {
 	JsonError	error;
-	const char *shape_error;
 	JsonNode   *metadata = json_parse(arena, metadata_text.bytes, metadata_text.len, NULL, NULL, &error);
 	JsonNode   *body = NULL;
-	JsonNode   *document;
 
-	if (metadata == NULL || !metadata_coerce(arena, metadata, NULL, NULL, &shape_error))
+	if (metadata == NULL)
 		return NULL;
 	if (body_text != NULL)
 	{
 		body = json_parse(arena, body_text->bytes, body_text->len, NULL, NULL, &error);
-		if (body == NULL || body->kind != JSON_KIND_OBJECT)
+		if (body == NULL)
 			return NULL;
 	}
+	return document_take_stored(arena, definition, metadata, body);
+}
+
+JsonNode *
+document_take_stored(Arena *arena, const Definition *definition, JsonNode *metadata, JsonNode *body)
+{
+	const char *shape_error;
+	JsonNode   *document;
+
+	if (!metadata_coerce(arena, metadata, NULL, NULL, &shape_error) || (body != NULL && body->kind != JSON_KIND_OBJECT))
+		return NULL;
 	document = document_join(arena, definition, metadata, body);
 	if (body != NULL && definition->schema != NULL)
 		schema_default(arena, definition->schema, document);

@@ -64,6 +64,9 @@ extern void document_settle_applied(Arena *arena, const Definition *definition, 
 extern JsonNode *document_read_stored(Arena *arena, const Definition *definition, JsonText metadata,
 									  const JsonText *body);
 
+/* The same for parsed parts, which it changes. */
+extern JsonNode *document_take_stored(Arena *arena, const Definition *definition, JsonNode *metadata, JsonNode *body);
+
 /* Whether apiVersion and kind are the definition's. */
 extern bool document_is_of(const Definition *definition, const JsonNode *document);
 

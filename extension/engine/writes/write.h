@@ -47,12 +47,17 @@ typedef enum WriteAction
 	WRITE_PENDING				/* only from write_admit(): write_decide() continues */
 } WriteAction;
 
-/* The object as stored.  metadata has no resourceVersion; body is the rest without apiVersion, kind, metadata. */
+/*
+ * The object as stored.  metadata has no resourceVersion; body is the rest without apiVersion, kind, metadata.  A
+ * caller that has parsed the texts gives the trees: they are in the arena of the decision, which changes them.
+ */
 typedef struct StoredObject
 {
 	JsonText	metadata;
 	JsonText	body;
 	int64_t		version;
+	JsonNode   *parsed_metadata;	/* NULL: the decision parses the texts */
+	JsonNode   *parsed_body;	/* NULL with parsed_metadata only for a create, which reads no body */
 } StoredObject;
 
 typedef struct WriteOutcome

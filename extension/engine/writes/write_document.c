@@ -484,8 +484,12 @@ write_parse_stored(Writing *writing, bool with_body, OldObject *old)
 {
 	const StoredObject *stored = writing->stored;
 
-	old->document = document_read_stored(writing->arena, writing->definition, stored->metadata,
-										 with_body ? &stored->body : NULL);
+	if (stored->parsed_metadata != NULL)
+		old->document = document_take_stored(writing->arena, writing->definition, stored->parsed_metadata,
+											 with_body ? stored->parsed_body : NULL);
+	else
+		old->document = document_read_stored(writing->arena, writing->definition, stored->metadata,
+											 with_body ? &stored->body : NULL);
 	if (old->document == NULL)
 	{
 		static const char why[] = "the stored object cannot be read";
