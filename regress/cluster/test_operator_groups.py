@@ -1,24 +1,29 @@
 """
 The groups of the Compliance Operator and the Trivy Operator on a real kube-apiserver: they are registered from its
-CRDs, and one command takes them over.  No result reaches etcd, and reports may be larger than etcd accepts.
+CRDs, and one command takes them over, or the chart does so.  No result reaches etcd, and reports may be larger than
+etcd accepts.
 """
 
 import json
 
 import pytest
 
-from client import path_of, until
+from client import EPHR, POLR, REPS, path_of, report, until
 from conftest import Cluster
-from control_plane import NAMESPACE, SERVICE
+from control_plane import GROUP_VERSIONS, NAMESPACE, SERVICE
 from old_cluster import command, disable
 from operators import (COMPLIANCE, TRIVY, VERSION, check_result, compliance_crds, image, remediation, trivy_crds,
                        trivy_report, vulnerability)
+from release import CHART, FULLNAME, NEEDS_NETWORK, RELEASE, releases
 
 NS = "openshift-compliance"
 CHECKS = f"{COMPLIANCE}/{VERSION}/compliancecheckresults"
 REMEDIATIONS = f"{COMPLIANCE}/{VERSION}/complianceremediations"
 VULNERABILITIES = f"{TRIVY}/{VERSION}/vulnerabilityreports"
 GROUPS = (f"{COMPLIANCE}/{VERSION}", f"{TRIVY}/{VERSION}")
+ADMISSION_GROUP = "kyverno.io/v1alpha2"
+# Every group that a release can serve here.
+EVERY = (*GROUP_VERSIONS, ADMISSION_GROUP, *GROUPS)
 # Vulnerabilities in a report of 16 MB.  etcd accepts 1.5 MB, and kube-apiserver 3 MB for an object in etcd.
 LARGE = 8000
 
@@ -102,3 +107,106 @@ def test_no_result_reaches_etcd(cluster):
             (one for one in [api.get(path)] if one.code == 200), None), 60, "lists of etcd")
         assert answer.json["items"] == []
     assert database.psql("SELECT count(*) FROM kube_reports.typed_result") == str(4 + LARGE)
+
+
+@pytest.fixture(scope="module")
+def release():
+    yield from releases("v4.3.1")
+
+
+def of_kyverno(group_version, kind, name, namespace):
+    """Returns a report that Kyverno merges into others."""
+    return {"apiVersion": group_version, "kind": kind, "metadata": {"name": name, "namespace": namespace},
+            "spec": {"owner": {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}, "summary": {},
+                     "results": []}}
+
+
+def one_of_each(name, namespace):
+    """Returns a report of each group, by its resource; no report has an owner."""
+    check = check_result(name, "FAIL")
+    check["metadata"].update(name=name, namespace=namespace)
+    del check["metadata"]["ownerReferences"]
+    return {
+        POLR: report(name, namespace),
+        REPS: report(name, namespace, resource=REPS),
+        EPHR: of_kyverno("reports.kyverno.io/v1", "EphemeralReport", name, namespace),
+        f"{ADMISSION_GROUP}/admissionreports": of_kyverno(ADMISSION_GROUP, "AdmissionReport", name, namespace),
+        CHECKS: check,
+        VULNERABILITIES: trivy_report("VulnerabilityReport", name, namespace, owner=False, **image(
+            vulnerabilities=[vulnerability("CVE-2026-0001", "HIGH")])),
+    }
+
+
+def listed(api, resource, namespace):
+    """Returns the names that a client lists, or None while the group is not served."""
+    answer = api.get(path_of(resource, namespace))
+    return [item["metadata"]["name"] for item in answer.json["items"]] if answer.code == 200 else None
+
+
+def leading(release):
+    """Returns the groups whose APIServices lead to the release."""
+    return [name for name in EVERY if ((release.api_service(name) or {}).get("spec", {}).get("service") or {}).get(
+        "name") == FULLNAME]
+
+
+def stored(release, namespace):
+    """Returns how many reports of a namespace the database has."""
+    return int(release.database.psql("SELECT count(*) FROM kube_reports.object WHERE namespace = :'ns'",
+                                     user="postgres", database="reports", ns=namespace))
+
+
+def namespace_ends(api, name):
+    assert api.delete(f"/api/v1/namespaces/{name}").code == 200
+    until(lambda: api.get(f"/api/v1/namespaces/{name}").code == 404, 240, "the end of a namespace")
+
+
+@NEEDS_NETWORK
+def test_all_groups_or_none(release):
+    """
+    The chart takes over every group, also those of both operators, then hands all of them back: with all groups and
+    with none, clients see what the groups have, and a namespace can be deleted
+    """
+    plane, api = release.plane, release.api
+    plane.apply(*compliance_crds(), *trivy_crds())
+    plane.wait_available(*GROUPS)
+    # What has CRDs; of these, a policy report is in etcd already.
+    in_etcd = (POLR, EPHR, CHECKS, VULNERABILITIES)
+    for resource in in_etcd:
+        document = one_of_each("in-etcd", "default")[resource]
+        until(lambda path=path_of(resource, "default"), document=document: api.post(path, document).code in (201, 409),
+              60, f"{resource} in etcd")
+    release.run("install", RELEASE, str(CHART), "--wait", *release.values(**{"apiServices.enabled": "false"}))
+    command(release.cluster, "register", "compliance", "trivy",
+            f"--database={release.database.connection(database='reports')}")
+    assert leading(release) == []
+
+    every = {r"apiServices.groups.kyverno\.io/v1alpha2": "true",
+             "apiServices.additionalGroups": "{" + ",".join(GROUPS) + "}"}
+    release.run("upgrade", RELEASE, str(CHART), "--wait", *release.values(**every))
+    assert leading(release) == list(EVERY)
+    plane.wait_available(*EVERY, seconds=120)
+    for namespace in ("kept", "short"):
+        plane.namespace(namespace)
+    for resource in one_of_each("one", "short"):
+        until(lambda path=resource: listed(api, path, "default") == [], 60, f"{resource} of the proxies")
+        for namespace in ("kept", "short"):
+            api.create(resource, one_of_each("one", namespace)[resource], namespace)
+            assert listed(api, resource, namespace) == ["one"]
+    for resource in in_etcd:
+        group, _, plural = resource.split("/")
+        assert plane.keys(f"{group}/{plural}") == 1, resource
+    assert stored(release, "short") == stored(release, "kept") == len(EVERY)
+    namespace_ends(api, "short")
+    assert stored(release, "short") == 0
+
+    release.run("upgrade", RELEASE, str(CHART), "--wait", *release.values(**every, **{"apiServices.enabled": "false"}))
+    assert leading(release) == []
+    for resource in in_etcd:
+        until(lambda path=resource: listed(api, path, "default") == ["in-etcd"], 90, f"{resource} of etcd")
+        assert listed(api, resource, "kept") == []
+    for group_version in ("openreports.io/v1alpha1", ADMISSION_GROUP):
+        assert release.api_service(group_version) is None
+    plane.namespace("later")
+    namespace_ends(api, "later")
+    assert stored(release, "kept") == len(EVERY)
+    release.run("uninstall", RELEASE, "--wait")
