@@ -11,6 +11,7 @@
 #   check-clients     Kubernetes clients in Go and JavaScript against the proxy
 #   check-oracle      the same requests to the proxy and to upstream's CRD server
 #   check-pg16, -17, -18  the extension and the proxy with a PostgreSQL of that version
+#   check-debian13    the extension, built and tested on a clean Debian 13
 #   check-cluster     a real control plane, its aggregator and controllers with the proxy
 #   check-sanitizers  the extension under UBSan and valgrind, the proxy under ASan and UBSan
 #   check-chart       the Helm chart without a cluster
@@ -36,6 +37,7 @@
 #   PG_CONFIG         pg_config of the PostgreSQL to build for
 #   CC, CFLAGS, COPT  as in PGXS; PROXY_CFLAGS is for the proxy
 #   WERROR=1          make warnings errors; make check and make lint set it
+#   WITHOUT=proxy     all and install make the extension alone, where the proxy's libraries are missing
 #   prefix, DESTDIR   where make install puts the proxy
 #
 # Variables of up (make up keeps what it succeeded with):
@@ -61,7 +63,7 @@ export LC_ALL = C.UTF-8
 
 SCRIPT_GOALS = help up down clean-run check check-variant-sql check-forward check-evidence check-clients check-oracle \
 	check-pg16 check-pg17 check-pg18 check-sanitizers lint fuzz-run fuzz-hours format format-check soak bench deb \
-	check-deb check-cluster bench-relief bench-peers check-chart install-manifest check-images
+	check-deb check-debian13 check-cluster bench-relief bench-peers check-chart install-manifest check-images
 
 ifneq (,$(filter $(SCRIPT_GOALS),$(MAKECMDGOALS)))
 
@@ -315,7 +317,11 @@ ENGINE_OBJS = $(patsubst extension/%.c,proxy/build/%.o,$(ENGINE))
 
 PROGRAM_OBJS = $(patsubst proxy/%.c,proxy/build/%.o,$(wildcard $(PROGRAMS:%=proxy/%/*.c)))
 
+ifneq ($(WITHOUT),proxy)
 all: $(PROXY) $(PROGRAM_FILES)
+install: install-proxy
+uninstall: uninstall-proxy
+endif
 
 proxy/build/flags: always
 	@mkdir -p $(@D)
@@ -371,12 +377,10 @@ $(patsubst proxy/%.c,proxy/build/%.o,$(wildcard proxy/grpc/*.c)): $(OBJS_grpc:.o
 -include $(PROXY_OBJS:.o=.d) $(PROGRAM_OBJS:.o=.d) $(OBJS_grpc:.o=.d) $(ENGINE_OBJS:.o=.d)
 
 .PHONY: install-proxy uninstall-proxy
-install: install-proxy
 install-proxy: $(PROXY) $(PROGRAM_FILES)
 	$(MKDIR_P) '$(DESTDIR)$(PROXY_PREFIX)/bin'
 	$(INSTALL_PROGRAM) $^ '$(DESTDIR)$(PROXY_PREFIX)/bin/'
 
-uninstall: uninstall-proxy
 uninstall-proxy:
 	rm -f $(foreach file,$(PROXY) $(PROGRAM_FILES),'$(DESTDIR)$(PROXY_PREFIX)/bin/$(notdir $(file))')
 

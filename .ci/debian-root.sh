@@ -1,9 +1,10 @@
 #!/bin/bash
-# Copies of the tree, and clean Debian roots: sourced by .ci/deb, .ci/check-deb and .ci/check-images.  Roots are made as
-# root.
+# Copies of the tree, and clean Debian roots: sourced by .ci/deb, .ci/check-deb, .ci/check-debian13 and
+# .ci/check-images.  Roots are made as root.
 #
 # The base of a root comes from debootstrap, once for each suite and date of its Release file, and is kept with the
-# packages that were downloaded in ~/.cache/kube-reports/debian.  The mirror is the one that apt uses on this machine.
+# packages that were downloaded in ~/.cache/kube-reports/debian.  The mirror is the one that apt uses on this machine,
+# also for a suite that apt does not read here.
 
 debian_cache=${XDG_CACHE_HOME:-$HOME/.cache}/kube-reports/debian
 
@@ -30,16 +31,22 @@ debian_targets()
 # debian_base SUITE: path of the tar file of the base.
 debian_base()
 {
-	local suite=$1 site release date base new
+	local suite=$1 own site release date base new
+	own=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
 	# shellcheck disable=SC2016 # names of apt's
-	read -r site release < <(debian_targets '$(REPO_URI) $(FILENAME) $(RELEASE)' | sed -n "s/ $suite\$//p") ||
-		{ echo "apt's sources name no mirror of Debian $suite" >&2; return 1; }
-	release=${release%_main_binary-*}_InRelease
-	[ -e "$release" ] || apt-get update >&2
+	read -r site release < <(debian_targets '$(REPO_URI) $(FILENAME) $(RELEASE)' | sed -n "s/ $own\$//p") ||
+		{ echo "apt's sources name no mirror of Debian $own" >&2; return 1; }
+	mkdir -p "$debian_cache"
+	if [ "$suite" = "$own" ]; then
+		release=${release%_main_binary-*}_InRelease
+		[ -e "$release" ] || apt-get update >&2
+	else
+		release=$debian_cache/$suite.InRelease
+		/usr/lib/apt/apt-helper download-file "${site%/}/dists/$suite/InRelease" "$release" >&2 || return 1
+	fi
 	date=$(date -u -d "$(sed -n 's/^Date: //p' "$release" | head -n 1)" +%Y%m%d%H%M) || return 1
 	base=$debian_cache/$suite-$date.tar
 	if [ ! -e "$base" ]; then
-		mkdir -p "$debian_cache"
 		new=$(mktemp -d "$debian_cache/$suite-XXXXXX")
 		if ! debootstrap --variant=minbase "$suite" "$new/root" "$site" >"$new/log" 2>&1; then
 			tail -n 20 "$new/log" >&2
@@ -47,8 +54,8 @@ debian_base()
 			return 1
 		fi
 		# shellcheck disable=SC2016 # names of apt's
-		debian_targets '$(REPO_URI) $(RELEASE)' | grep -E " $suite(-updates|-security)?\$" | sed 's/.*/deb & main/' \
-			>"$new/root/etc/apt/sources.list"
+		debian_targets '$(REPO_URI) $(RELEASE)' |
+			sed -nE "s/^(.*) $own(-updates|-security)?\$/deb \1 $suite\2 main/p" >"$new/root/etc/apt/sources.list"
 		# A root for a check need not outlive a power cut.
 		echo force-unsafe-io >"$new/root/etc/dpkg/dpkg.cfg.d/force-unsafe-io"
 		rm -rf "$new/root/var/cache/apt/archives/"*.deb

@@ -170,6 +170,7 @@ PROCEDURES = {
         "kube-reports-postgresql:15": ".ci/check-images::by_the_page",
         "PG_MAJOR=18": ".ci/check-images::by_the_page",
         "extensions:": "regress/http/test_extension_image.py::test_image_volume",
+        "WITHOUT=proxy": ".ci/check-debian13::by_the_page",
         "```": f"{CHECK_DEB}::blocks",
     },
     "docs/performance.md": {
