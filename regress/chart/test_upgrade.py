@@ -18,6 +18,7 @@ SECRETS = "/api/v1/namespaces/kube-reports/secrets"
 # Helm 4 asks discovery for the resource of each kind.
 KINDS = {
     "v1": ["Secret", "Namespace", "ServiceAccount", "ConfigMap", "Service"],
+    "apiregistration.k8s.io/v1": ["APIService"],
     "apps/v1": ["Deployment", "StatefulSet"],
     "batch/v1": ["Job"],
     "postgresql.cnpg.io/v1": ["Cluster"],
@@ -35,7 +36,8 @@ def discovery():
             {
                 "name": f"{kind.lower().removesuffix('y')}{'ies' if kind.endswith('y') else 's'}",
                 "singularName": kind.lower(),
-                "namespaced": not kind.startswith("ClusterRole") and kind not in ("Namespace", "FlowSchema"),
+                "namespaced": not kind.startswith("ClusterRole") and kind not in (
+                    "APIService", "Namespace", "FlowSchema"),
                 "kind": kind,
                 "verbs": ["get", "list"],
             }
@@ -280,3 +282,44 @@ def test_job_that_was_left_does_not_count(cluster):
         "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "namespace": "kube-reports", "uid": "1"}}
     other = job()
     assert other != name and job() == other
+
+
+def api_service(group, service):
+    """Returns an APIService that leads to a Service, NAMESPACE/NAME, or to none: then kube-apiserver itself answers"""
+    spec = {"group": group, "version": "v1alpha1", "groupPriorityMinimum": 1000, "versionPriority": 100}
+    if service:
+        spec["service"] = dict(zip(("namespace", "name", "port"), (*service.split("/"), 443)))
+    return {"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
+            "metadata": {"name": f"v1alpha1.{group}"}, "spec": spec}
+
+
+def handed_back(objects):
+    """Returns which groups of test_removed_group() an upgrade and an uninstallation hand back, and which names the
+    role has"""
+    def groups(one):
+        pod = one["spec"]["template"]["spec"]
+        (args,) = [container["args"] for container in (*pod.get("initContainers", []), *pod["containers"])
+                   if container["command"][2] == "disable"]
+        return [word for word in args if word.endswith(".example.com/v1alpha1")]
+    hooks = {one["metadata"]["annotations"]["helm.sh/hook"].partition(",")[0]: groups(one)
+             for one in of_kind(objects, "Job") if "helm.sh/hook" in one["metadata"].get("annotations", {})}
+    names = named(objects, "ClusterRole", "kube-reports-takeover")["rules"][0]["resourceNames"]
+    return hooks["post-install"], hooks["pre-delete"], [name for name in names if name.endswith(".example.com")]
+
+
+def test_removed_group(cluster):
+    """A group that apiServices.additionalGroups no longer names is handed back, and no group of another Service"""
+    path = "/apis/apiregistration.k8s.io/v1/apiservices"
+    services = {"removed": "kube-reports/kube-reports", "kept": "kube-reports/kube-reports", "local": None,
+                "elsewhere": "other/kube-reports", "beside": "kube-reports/kube-reports-2"}
+    cluster.others[path] = {"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIServiceList", "metadata": {},
+                            "items": [api_service(f"{name}.example.com", services[name]) for name in services]}
+    kept, removed = "kept.example.com/v1alpha1", "removed.example.com/v1alpha1"
+    both = ["v1alpha1.kept.example.com", "v1alpha1.removed.example.com"]
+    values = ("--set", f"apiServices.additionalGroups={{{kept},{removed}}}")
+    assert handed_back(cluster.upgrade(cluster.binary, *values)) == ([], [kept, removed], both)
+    values = ("--set", f"apiServices.additionalGroups={{{kept}}}")
+    assert handed_back(cluster.upgrade(cluster.binary, *values)) == ([removed], [kept, removed], both)
+    # What was handed back is forgotten.
+    cluster.others.clear()
+    assert handed_back(cluster.upgrade(cluster.binary, *values)) == ([], [kept], both[:1])

@@ -163,8 +163,8 @@ def namespace_ends(api, name):
 @NEEDS_NETWORK
 def test_all_groups_or_none(release):
     """
-    The chart takes over every group, also those of both operators, then hands all of them back: with all groups and
-    with none, clients see what the groups have, and a namespace can be deleted
+    The chart takes over every group, also those of both operators, then hands back one that its values no longer name,
+    then all: with all groups and with none, clients see what the groups have, and a namespace can be deleted
     """
     plane, api = release.plane, release.api
     plane.apply(*compliance_crds(), *trivy_crds())
@@ -198,6 +198,13 @@ def test_all_groups_or_none(release):
     assert stored(release, "short") == stored(release, "kept") == len(EVERY)
     namespace_ends(api, "short")
     assert stored(release, "short") == 0
+
+    # Values without the Trivy Operator's group hand back this group, and no other.
+    without = {**every, "apiServices.additionalGroups": "{" + GROUPS[0] + "}"}
+    release.run("upgrade", RELEASE, str(CHART), "--wait", *release.values(**without))
+    assert leading(release) == [name for name in EVERY if name != GROUPS[1]]
+    until(lambda: listed(api, VULNERABILITIES, "default") == ["in-etcd"], 90, "the group of etcd")
+    assert listed(api, CHECKS, "kept") == ["one"]
 
     release.run("upgrade", RELEASE, str(CHART), "--wait", *release.values(**every, **{"apiServices.enabled": "false"}))
     assert leading(release) == []

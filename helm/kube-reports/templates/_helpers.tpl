@@ -89,7 +89,10 @@ annotations:
 {{ $total }}
 {{- end }}
 
-{{/* GROUP/VERSION of each APIService that is wanted now, that is wanted when apiServices.enabled is true, and that is not wanted now, one to a line. */}}
+{{/*
+GROUP/VERSION of each APIService that is wanted now, that is wanted when apiServices.enabled is true, that leads to this release in the
+cluster, and that is not wanted now, one to a line.  What leads here may be what earlier values named; helm template reads no cluster.
+*/}}
 {{- define "kube-reports.enabledGroups" -}}
 {{- if .Values.apiServices.enabled }}{{ include "kube-reports.servedGroups" . }}{{ end -}}
 {{- end }}
@@ -100,11 +103,25 @@ annotations:
 {{- $groups | uniq | sortAlpha | join "\n" -}}
 {{- end }}
 
+{{- define "kube-reports.leadingGroups" -}}
+{{- $service := dict "namespace" .Release.Namespace "name" (include "kube-reports.fullname" .) -}}
+{{- $groups := list -}}
+{{- range (lookup "apiregistration.k8s.io/v1" "APIService" "" "").items -}}
+{{- if eq (pick (default dict .spec.service) "namespace" "name" | toJson) ($service | toJson) -}}
+{{- $groups = append $groups (printf "%s/%s" .spec.group .spec.version) -}}
+{{- end -}}
+{{- end -}}
+{{- $groups | join "\n" -}}
+{{- end }}
+
 {{- define "kube-reports.disabledGroups" -}}
-{{- $off := not .Values.apiServices.enabled -}}
-{{- $groups := ternary .Values.apiServices.additionalGroups list $off -}}
-{{- range $group, $enabled := .Values.apiServices.groups }}{{ if or $off (not $enabled) }}{{ $groups = append $groups $group }}{{ end }}{{ end -}}
-{{- $groups | uniq | sortAlpha | join "\n" -}}
+{{- $enabled := splitList "\n" (include "kube-reports.enabledGroups" .) -}}
+{{- $known := concat (keys .Values.apiServices.groups) .Values.apiServices.additionalGroups -}}
+{{- $groups := list -}}
+{{- range concat $known (splitList "\n" (include "kube-reports.leadingGroups" .)) | compact | uniq | sortAlpha -}}
+{{- if not (has . $enabled) }}{{ $groups = append $groups . }}{{ end -}}
+{{- end -}}
+{{- $groups | join "\n" -}}
 {{- end }}
 
 {{/* The name of an APIService: v1alpha2.wgpolicyk8s.io of wgpolicyk8s.io/v1alpha2. */}}
