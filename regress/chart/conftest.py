@@ -101,12 +101,16 @@ def free_port():
 
 
 class Server:
-    """A throw-away server with a database whose owner is no superuser and may not create roles."""
+    """A throw-away server, on its socket alone unless it has a port."""
 
-    def __init__(self):
-        self.directory = stack_command("server_directory")
+    def __init__(self, port="", settings=(), primary=None):
+        """primary: the server of which this one becomes a streaming standby."""
+        self.directory, self.port = stack_command("server_directory"), port
         stack_command("server_install", self.directory)
-        stack_command("server_start", self.directory, "", "fsync = off")
+        if primary:
+            stack_command("as_server", "pg_basebackup", "-d", primary.connection("postgres", "postgres"), "-R",
+                          "-X", "stream", "-D", f"{self.directory}/data", "--no-sync", "--checkpoint=fast")
+        stack_command("server_start", self.directory, port, "fsync = off", *settings)
 
     def psql(self, sql, user="postgres", database="postgres", check=True):
         done = subprocess.run(
@@ -121,7 +125,7 @@ class Server:
         return done.stdout.strip() if check else done
 
     def connection(self, user, database):
-        return f"host={self.directory} user={user} dbname={database}"
+        return f"host={self.directory} user={user} dbname={database}" + (f" port={self.port}" if self.port else "")
 
     def setup(self, user, database, password="", check=True, **variables):
         variables = {"cluster": CLUSTER, **variables}

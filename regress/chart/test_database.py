@@ -2,13 +2,18 @@
 
 import base64
 import contextlib
+import json
 import os
 import pathlib
 import pwd
 import re
+import shlex
 import shutil
 import signal
+import ssl
 import subprocess
+import time
+import urllib.request
 
 import psycopg2
 import pytest
@@ -16,16 +21,20 @@ import pytest
 from conftest import (
     CHART,
     CLUSTER,
+    KUBE_VERSION,
     SETUP,
     STACK,
     TOP,
+    Server,
     containers,
     free_port,
+    helm,
     named,
     of_kind,
     pods,
     render,
     stack_command,
+    yaml_documents,
 )
 
 VERSION = re.search("default_version = '(.*)'", (TOP / "extension" / "kube_reports.control").read_text())[1]
@@ -343,6 +352,121 @@ def test_bundled(tmp_path_factory, server):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait(30)
         shutil.rmtree(directory, ignore_errors=True)
+
+
+# ---- a database of one's own ----
+
+
+def until(condition, seconds, what):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.1)
+
+
+def lines_with_certificates():
+    """Returns the commands of the README and of docs/install.md for a database with client certificates."""
+    (block,) = [text for text in re.findall(r"^```\n(.*?)^```$", (CHART / "README.md").read_text(), re.M | re.S)
+                if "create secret" in text]
+    *secrets, _, values = block.splitlines()
+    (owner,) = re.findall("^kubectl .* create secret generic db-owner .*$", (TOP / "docs" / "install.md").read_text(),
+                          re.M)
+    return [*secrets, owner], values
+
+
+def test_client_certificate_and_standby(tmp_path):
+    """The setup and a proxy work with the README's Secrets and values; the role of the proxy has no password"""
+    secrets, line = lines_with_certificates()
+    pki = pathlib.Path(stack_command("server_directory"))
+    stack_command("certificates", pki)
+    stack_command("certificate", pki, "database", "/CN=database", "serverAuth",
+                  "DNS:db.example.org,DNS:standby.example.org")
+    stack_command("certificate", pki, "tls", "/CN=kube_reports_proxy", "clientAuth")
+    # pg_basebackup copies no file from here.
+    (pki / "pg_hba.conf").write_text("local all all trust\nlocal replication all trust\n"
+                                     "hostssl all kube_reports_proxy 127.0.0.1/32 cert\n"
+                                     "hostssl all reports_owner 127.0.0.1/32 scram-sha-256\n")
+    for file in pki.iterdir():
+        shutil.chown(file, SERVER_USER)
+    settings = [f"hba_file = '{pki}/pg_hba.conf'", "ssl = on", f"ssl_cert_file = '{pki}/database.crt'",
+                f"ssl_key_file = '{pki}/database.key'", f"ssl_ca_file = '{pki}/ca.crt'"]
+    with contextlib.ExitStack() as end:
+        end.callback(shutil.rmtree, pki, ignore_errors=True)
+        primary = Server(free_port(), settings)
+        end.callback(primary.remove)
+        primary.psql("CREATE ROLE reports_owner LOGIN CREATEROLE PASSWORD '...'")
+        primary.psql("CREATE DATABASE kube_reports OWNER reports_owner")
+        standby = Server(free_port(), settings, primary)
+        end.callback(standby.remove)
+
+        made = [json.loads(subprocess.run(
+            [*shlex.split(secret), "--dry-run=client", "--output=json"], cwd=pki, check=True, capture_output=True,
+            text=True, timeout=60, env={**os.environ, "KUBECONFIG": "/dev/null"}).stdout) for secret in secrets]
+        words = [*shlex.split(line)[2:], "--set", f"cluster.id={CLUSTER}",
+                 # Both names lead to this machine.
+                 "--set", f"database.parameters.hostaddr=127.0.0.1,database.parameters.port={primary.port}",
+                 "--set", "database.readReplica.parameters.host=standby.example.org",
+                 "--set", f"database.readReplica.parameters.port={standby.port}"]
+        objects = [*yaml_documents(helm("template", "kube-reports", CHART, "--namespace", "kube-reports",
+                                        "--kube-version", KUBE_VERSION, *words).stdout), *made]
+        components = {one["metadata"]["labels"]["app.kubernetes.io/component"]: pod for one, pod in pods(objects)}
+        with open(tmp_path / "setup.log", "wb") as log:
+            code = Pod(objects, pki, components["setup"], "setup").start(log).wait(120)
+        assert code == 0, (tmp_path / "setup.log").read_text()
+        assert primary.psql("SELECT rolpassword IS NULL FROM pg_authid WHERE rolname = 'kube_reports_proxy'") == "t"
+
+        proxy = Pod(objects, pki, components["proxy"], "proxy")
+        assert "PGPASSWORD" not in proxy.environment
+        databases = [word for word in proxy.command if word.startswith(("--database=", "--read-database="))]
+        assert len(databases) == 2
+        port = free_port()
+        # Without a kube-apiserver to ask: for a user of system:masters it need not be asked.
+        proxy.command = [
+            f"{primary.directory}/dest/usr/bin/kube-reports-proxy", "--bind-address=127.0.0.1",
+            f"--secure-port={port}", "--metrics-bind-address=127.0.0.1", f"--metrics-port={free_port()}",
+            f"--tls-cert-file={pki}/serving.crt", f"--tls-private-key-file={pki}/serving.key",
+            f"--client-ca-file={pki}/ca.crt", "--authorization-mode=AlwaysDeny",
+            "--disable-admission-plugins=NamespaceLifecycle", f"--cluster-id={CLUSTER}", *databases]
+        log = end.enter_context(open(tmp_path / "proxy.log", "wb"))
+        running = proxy.start(log)
+        end.callback(running.wait, 60)
+        end.callback(running.terminate)
+        context = ssl.create_default_context(cafile=pki / "ca.crt")
+        context.load_cert_chain(pki / "admin.crt", pki / "admin.key")
+
+        def request(path, document=None):
+            body = json.dumps(document).encode() if document else None
+            headers = {"Content-Type": "application/json"}
+            message = urllib.request.Request(f"https://127.0.0.1:{port}{path}", body, headers)
+            with urllib.request.urlopen(message, context=context, timeout=30) as answer:
+                return json.loads(answer.read())
+
+        def names():
+            assert running.poll() is None, (tmp_path / "proxy.log").read_text()
+            with contextlib.suppress(OSError):
+                return [item["metadata"]["name"] for item in request(reports)["items"]]
+            return None
+
+        reports = "/apis/wgpolicyk8s.io/v1alpha2/namespaces/default/policyreports"
+        until(lambda: names() == [], 60, "an answer of the proxy")
+        request(reports, {"apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport",
+                          "metadata": {"name": "one", "namespace": "default"}})
+        assert names() == ["one"]
+        for one in (primary, standby):
+            until(lambda one=one: one.psql(
+                "SELECT DISTINCT s.client_dn FROM pg_stat_ssl s JOIN pg_stat_activity a USING (pid)"
+                " WHERE a.usename = 'kube_reports_proxy'") == "/CN=kube_reports_proxy", 60, "a session by certificate")
+
+        # Neither server takes the role without a certificate, or with that of another user.
+        for database in databases:
+            parameters = psycopg2.extensions.parse_dsn(database.partition("=")[2])
+            other = {"sslcert": f"{pki}/admin.crt", "sslkey": f"{pki}/admin.key"}
+            none = {"sslcert": f"{pki}/none.crt", "sslkey": f"{pki}/none.key"}
+            for more, message in ((other, "certificate authentication failed"),
+                                  (none, "requires a valid client certificate")):
+                with pytest.raises(psycopg2.OperationalError, match=message):
+                    psycopg2.connect(**{**parameters, "user": "kube_reports_proxy", **more})
+            psycopg2.connect(**parameters, user="kube_reports_proxy").close()
 
 
 def test_scripts_are_those_of_the_chart():
