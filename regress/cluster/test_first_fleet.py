@@ -4,13 +4,14 @@ list and watch them through kube-apiserver, and a third server has the fleet.
 """
 
 import copy
+import re
 
 import pytest
 
-from client import path_of, until
+from client import path_of, run, until
 from conftest import HTTP
 from control_plane import ControlPlane
-from first_fleet import CLUSTERS, SCANS, FirstFleet, empty_server
+from first_fleet import CLUSTERS, PAGE, SCANS, FirstFleet, empty_server
 from operators import COMPLIANCE, VERSION, compliance_crds
 
 NS = "openshift-compliance"
@@ -81,6 +82,9 @@ def test_the_page(clusters, empty, tmp_path):
     planes = {name: cluster.plane for name, cluster in clusters.items()}
     fleet = FirstFleet(empty, HTTP.free_port, tmp_path, {name: plane.kubeconfig for name, plane in planes.items()},
                        {name: plane.uid() for name, plane in planes.items()})
+    (uid,) = re.findall(r"`(kubectl --kubeconfig east.conf [^`]*)`", PAGE)
+    program = clusters["east"].plane.programs.get("kubectl", "kubectl")
+    assert run(["bash", "-c", uid.replace("kubectl", str(program), 1)], cwd=tmp_path).out == planes["east"].uid()
     codes = []
     try:
         statements = fleet.follow()

@@ -1,6 +1,6 @@
 """
-docs/install.md and docs/forwarding.md: each command as it stands there, with both versions of helm, on a cluster that
-has the CRDs and a report in etcd.
+docs/install.md and docs/forwarding.md, and what docs/operations.md asks kubectl: each command as it stands there, with
+both versions of helm, on a cluster that has the CRDs and a report in etcd.
 """
 
 import base64
@@ -51,6 +51,13 @@ def installed(release):
     until(lambda: release.names() == [], 30, "lists of the proxies")
     assert release.create("one") == 201
     until(lambda: release.names() == ["one"], 30, "the report")
+
+
+def asks(shell, begin):
+    """Runs the one command in the sentences of docs/operations.md that begins with a text; returns its output."""
+    page = (TOP / "docs" / "operations.md").read_text(encoding="utf-8")
+    (found,) = set(re.findall(rf"`({re.escape(begin)}[^`\n]*)`", page))
+    return shell.run(found)
 
 
 def given_back(release):
@@ -143,6 +150,12 @@ def test_to_another_database(release, shell, database):
     shell.run(stop)
     assert not [pod for pod in release.ready() if "database" not in pod]
     assert release.api.get(path_of(POLR, "default")).code == 503
+    # kube-apiserver notices the end of the Service's endpoints some time later.
+    until(lambda: not any(release.plane.available(name) for name in GROUP_VERSIONS), 60, "unavailable APIServices")
+    assert asks(shell, "kubectl get apiservices").count(f"{NAMESPACE}/{NAME} ") == len(GROUP_VERSIONS)
+    assert [line.split()[0] for line in asks(shell, "kubectl -n kube-reports get pods").splitlines()
+            if "Running" in line] == [f"{NAME}-database-0"]
+    assert f"deployment/{NAME}" in asks(shell, "kubectl events").lower()
     shell.enters(f"{NAME}-database-0", "postgresql")
     shell.run(dump, PGHOST=database.directory, PGUSER="reports_owner")
     shell.run(move)
@@ -230,6 +243,8 @@ def test_evidence(release, shell):
     assert (stored["scan"], stored["name"], stored["bytes"]) == ("ocp4-cis", "master-0-pod", 30000), stored
     assert shell.run("psql -A -t -c 'SELECT cluster_name, bytes FROM kube_reports.evidence'") == "west|30000\n"
     (before,) = pods_of(release, "evidence")
+    told = asks(shell, "kubectl -n kube-reports get pod,pvc -l app.kubernetes.io/component=evidence")
+    assert f"pod/{before} " in told and f"persistentvolumeclaim/{NAME}-evidence " in told
     assert by_the_page(download).split()[0] == stored["sha256"]
     release.plane.kubectl("delete", "pod", f"-n{NAMESPACE}", before, "--wait=false")
     until(lambda: (pods := pods_of(release, "evidence")) and before not in pods, 120, "the next pod")
@@ -245,6 +260,8 @@ def test_grpc(release, shell):
     shell.run(re.sub(r"cluster\.id=[0-9a-f-]+", f"cluster.id={release.plane.uid()}", block))
     address = serves_senders(release, shell, "grpc")
     until(lambda: len(pods_of(release, "grpc")) == 2, 120, "both pods")
+    told = asks(shell, "kubectl -n kube-reports get pods -l app.kubernetes.io/component=grpc")
+    assert sorted(line.split()[0] for line in told.splitlines()[1:]) == sorted(pods_of(release, "grpc"))
     page = (TOP / "docs" / "forwarding.md").read_text(encoding="utf-8").partition("\n## gRPC\n")[2]
     (script,) = re.findall(r"^```python\n(.*?)^```$", page, re.M | re.S)
     (send,) = [block for block in blocks("forwarding.md", "gRPC") if "send.py" in block]
@@ -284,6 +301,8 @@ def test_sender(release, shell):
     try:
         shell.run(block)
         until(lambda: received() == "default/in-etcd east", 120, "what etcd has")
+        told = asks(shell, "kubectl -n kube-reports get pod,pvc -l app.kubernetes.io/component=sender")
+        assert f"pod/{NAME}-sender-0 " in told and f"persistentvolumeclaim/queue-{NAME}-sender-0 " in told
         assert release.create("later") == 201
         until(lambda: received() == "default/in-etcd east,default/later east", 60, "a new report")
         # The pod is replaced; the next pod sends what happens meanwhile, from the same volume.

@@ -1,6 +1,7 @@
 """The groups of a cluster that has their CRDs, and reports in etcd, are taken over and given back."""
 
 import json
+import re
 import threading
 import time
 
@@ -138,6 +139,12 @@ def test_manifest_of_the_page(old_cluster):
         plane.apply(manifest)
         until(lambda: plane.available(group_version) and plane.api().get(path).headers.get("Audit-Id")
               and plane.api().get(path).code == 200, 60, "the proxy's answer")
+        page = (TOP / "docs" / "howto.md").read_text(encoding="utf-8")
+        asked, = re.findall(r"`kubectl (get apiservice [^`]*)`", page)
+        assert plane.kubectl(*asked.split()).splitlines()[1].split()[2] == "True"
+        asked, = re.findall(r"`kubectl (get crd NAME [^`>]*) >crd.json`", page)
+        read = json.loads(plane.kubectl(*asked.replace("NAME", crd["metadata"]["name"]).split()))
+        assert read["spec"]["names"]["kind"] == crd["spec"]["names"]["kind"]
         taken = plane.api().get(f"{API_SERVICES}/{name}").json
         assert taken["spec"]["service"]["name"] == SERVICE
         # These two make kube-apiserver put the spec of an APIService back that it manages itself.

@@ -1,6 +1,6 @@
 """
 The tests that run the blocks of pages for users. Every fenced block has a line here, with its tests or the reason why
-no test can run it.
+no test can run it; so has every command that stands in a sentence.
 
 A line is a text that only that block of the page has, or "```language" for all blocks of a language that have no line
 of their own, and the tests: FILE::FUNCTION, a function of Python or of a shell script.
@@ -32,7 +32,11 @@ CHART_FORWARDING = "regress/chart/test_forwarding.py"
 CHECK_DEB = ".ci/check-deb"
 FAILOVER = "regress/http/test_failover.py"
 UPDATE = "regress/http/test_update.py"
+SENTENCES = "regress/http/test_sentences.py"
+BAD_DAYS = "regress/cluster/test_bad_days.py"
 FIRST_FLEET = "regress/http/test_first_fleet.py::test_the_page regress/cluster/test_first_fleet.py::test_the_page"
+
+NO_LIBH2O = Reason("make check-debian13 builds no proxy: it would need packages of Debian 12 in its Debian 13")
 
 PROCEDURES = {
     "README.md": {
@@ -170,7 +174,8 @@ PROCEDURES = {
         "kube-reports-postgresql:15": ".ci/check-images::by_the_page",
         "PG_MAJOR=18": ".ci/check-images::by_the_page",
         "extensions:": "regress/http/test_extension_image.py::test_image_volume",
-        "WITHOUT=proxy": ".ci/check-debian13::by_the_page",
+        "make WITHOUT=proxy install": ".ci/check-debian13::by_the_page",
+        "make deb WITHOUT=proxy": ".ci/check-debian13::package",
         "```": f"{CHECK_DEB}::blocks",
     },
     "docs/performance.md": {
@@ -195,10 +200,104 @@ PROCEDURES = {
         "```yaml": "regress/chart/test_security.py::test_roles_are_those_of_the_page",
     },
     "docs/versions.md": {
-        "dpkg-source": Reason("needs a Debian 13 and a source package of Debian 12; no check makes such a root"),
+        "dpkg-source": NO_LIBH2O,
     },
     "helm/kube-reports/README.md": {
         "files/database.sql": f"{CHART_DATABASE}::test_by_the_pages",
-        "create secret generic db-proxy": f"{CHART_PAGES}::test_secrets_of_the_readme",
+        "create secret generic db-proxy": f"{CHART_PAGES}::test_secrets_of_the_readme "
+        f"{CHART_DATABASE}::test_client_certificate_and_standby",
     },
 }
+
+# Code in sentences that begins with the name of a program. What calls make is not here: the goals of all pages are
+# run with -n.
+NO_KUBELET = Reason("kubectl enters a pod through its kubelet, and the control plane of the tests has none")
+NO_CERT_MANAGER = Reason("no test has cert-manager")
+NO_DEPLOYMENT = Reason("the tests run Kyverno's reports-controller as a process, without a Deployment")
+BY_A_BLOCK = Reason("a block of docs/install.md is the same command")
+TOLD = Reason("says what a command would do; nothing is to be typed")
+
+COMMANDS = {
+    "README.md": {
+        'psql -X -A -t -c "SELECT kube_reports.dashboard_html()" >dashboard.html': f"{SENTENCES}::test_page_for_people",
+        "kubectl get polr -A --watch": f"{SENTENCES}::test_watch",
+        "kube-reports-proxy --help": f"{SENTENCES}::test_help_and_version",
+    },
+    "docs/analytics.md": {
+        "psql -c \"\\copy (...) TO 'events.csv' CSV HEADER\"": f"{SENTENCES}::test_spreadsheet",
+    },
+    "docs/contributing.md": {
+        "kube-reports-proxy --version": f"{SENTENCES}::test_help_and_version",
+    },
+    "docs/first-fleet.md": {
+        "kubectl --kubeconfig east.conf get namespace kube-system -o jsonpath={.metadata.uid}":
+            "regress/cluster/test_first_fleet.py::test_the_page",
+    },
+    "docs/forwarding.md": {
+        r'printf %s "$TOKEN" \| sha256sum': "regress/http/test_forward.py::test_page",
+        "kube-reports-grpc --help": f"{SENTENCES}::test_help_and_version",
+    },
+    "docs/groups.md": {
+        "kube-reports-proxy apiservice disable aquasecurity.github.io/v1alpha1 --service=kube-reports/kube-reports "
+        "--kubeconfig=admin.conf": f"{GROUPS}::test_register_with_api_services",
+    },
+    "docs/howto.md": {
+        "kubectl get crd NAME -o json >crd.json": "regress/cluster/test_takeover.py::test_manifest_of_the_page",
+        "kubectl get apiservice v1alpha1.aquasecurity.github.io":
+            "regress/cluster/test_takeover.py::test_manifest_of_the_page",
+        "kubectl port-forward service/kube-reports 8443:443": NO_KUBELET,
+    },
+    "docs/install.md": {
+        "kubectl scale --replicas=0": Reason("is about reports-server, whose Deployment has a name of its own"),
+        "helm uninstall --wait": TOLD,
+        "kubectl apply --server-side --force-conflicts -f install.yaml": f"{INSTALL_PAGE}::test_manifest",
+        "kubectl delete -f install.yaml": f"{INSTALL_PAGE}::test_manifest",
+        "kubectl -n kube-reports delete pvc data-kube-reports-database-0": f"{INSTALL_PAGE}::test_five_minutes",
+        "kubectl delete apiservice v1alpha2.wgpolicyk8s.io v1alpha1.openreports.io v1.reports.kyverno.io":
+            f"{BAD_DAYS}::test_uninstall_without_hooks",
+    },
+    "docs/managed.md": {
+        "pg_dump --extension=kube_reports --schema=kube_reports": "regress/variant_sql/test_tle.py::test_dump",
+    },
+    "docs/moving-in.md": {
+        "kubectl -n kyverno scale deployment kyverno-reports-controller --replicas=0": NO_DEPLOYMENT,
+        "kubectl -n NAMESPACE delete policyreports.etcd.wgpolicyk8s.io NAME":
+            Reason("decides between two copies of one report, which no test on a control plane makes differ"),
+        "kubectl -n kube-reports scale deployment kube-reports --replicas=0": BY_A_BLOCK,
+        "etcdctl defrag": Reason("the tests ask etcd over HTTP for the same, control_plane.py::defragment"),
+    },
+    "docs/operations.md": {
+        "kubectl events -n kube-reports": f"{INSTALL_PAGE}::test_to_another_database",
+        "kubectl get apiservices | grep False": f"{INSTALL_PAGE}::test_to_another_database",
+        "kubectl -n kube-reports get pods": f"{INSTALL_PAGE}::test_to_another_database",
+        "kubectl get polr -A --chunk-size=1": f"{SENTENCES}::test_list_by_chunks",
+        "kubectl -n kube-reports describe certificate": NO_CERT_MANAGER,
+        "kubectl -n kube-reports get pod,pvc -l app.kubernetes.io/component=sender": f"{INSTALL_PAGE}::test_sender",
+        "kubectl -n kube-reports get pods -l app.kubernetes.io/component=grpc": f"{INSTALL_PAGE}::test_grpc",
+        "kubectl -n kube-reports get pod,pvc -l app.kubernetes.io/component=evidence": f"{INSTALL_PAGE}::test_evidence",
+    },
+    "docs/packages.md": {
+        "systemctl restart kube-reports-proxy": f"{CHECK_DEB}::restarts",
+        "systemd-analyze security kube-reports-proxy": f"{CHECK_DEB}::unit",
+        "systemctl edit kube-reports-proxy": Reason("opens an editor"),
+    },
+    "docs/performance.md": {
+        "etcdctl defrag": TOLD,
+        "pg_dump -Fd -j 2": Reason("names what a row of make bench measured"),
+        "perf record": TOLD,
+    },
+    "docs/versions.md": {
+        "apt-get install ./libh2o*.deb": NO_LIBH2O,
+    },
+}
+# What a sentence may say on any page without being a command to type: it names a program's command or option.
+NAMES = {
+    "apt-get remove", "helm install", "helm rollback", "helm template", "helm uninstall", "helm upgrade",
+    "initdb --no-data-checksums", "kube-reports-proxy apiservice", "kube-reports-proxy forward",
+    "kube-reports-proxy import", "kube-reports-proxy register", "kubectl --as", "kubectl apply", "kubectl get",
+    "pg_checksums --enable", "pg_ctl -m fast", "pg_dump --data-only", "pg_dump -n", "pg_restore --clean",
+    "pg_restore --data-only", "pg_restore --exit-on-error", "pg_restore --no-tablespaces", "pg_restore --role=<owner>",
+    "pg_restore -j",
+}
+# This page says what has changed; the other pages have the commands.
+PAGES_WITHOUT_COMMANDS = {"docs/changelog.md"}

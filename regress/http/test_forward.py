@@ -9,6 +9,7 @@ import json
 import os
 import pwd
 import re
+import shlex
 import signal
 import subprocess
 import threading
@@ -20,6 +21,7 @@ import pytest
 
 from client import POLR, Api, report, run, until
 from conftest import TOP, VARIANT, free_port, stack_command
+from runbook import put
 
 SCAN = {"name": "ocp4-cis", "suite": "cis", "profile": "xccdf_org.ssgproject.content_profile_cis", "index": 7,
         "startTimestamp": "2026-01-05T01:00:00Z", "endTimestamp": "2026-01-05T01:06:10Z"}
@@ -40,6 +42,7 @@ class Receiver:
     """A proxy that receives what senders forward; its methods make senders, post batches and read results."""
 
     def __init__(self, own, flags=()):
+        self.stack = own
         self.database = own.database
         self.port = free_port()
         self.pki = own.pki
@@ -54,9 +57,10 @@ class Receiver:
         token = self.database.psql(f"SELECT kube_reports.add_sender('{cluster}', '{name}'{arguments})")
         return cluster, token
 
-    def post(self, what, document, token=None, certificate=None, **headers):
+    def post(self, what, document, token=None, certificate=None, port=None, **headers):
+        """port: that of another receiver of the same database."""
         body = document if isinstance(document, bytes) else json.dumps(document).encode()
-        api = Api(self.port, f"{self.pki}/ca.crt", certificate)
+        api = Api(port or self.port, f"{self.pki}/ca.crt", certificate)
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"
         return api.request("POST", f"/v1/forward/{what}", body, {"Content-Type": "application/json", **headers})
@@ -781,20 +785,36 @@ def test_page(receiver, tmp_path):
     # regress/chart/test_forwarding.py runs the commands of the chart.
     shells = [re.sub(r"\\\n +", "", block).removeprefix("$ ").strip().split("\n") for block in blocks(page)
               if "helm install" not in block]
-    (grant, _), (add,), (curl, printed), (forward,) = shells
+    (grant, receive), (add,), (curl, printed), (forward,) = shells
     environment = {**os.environ, "PGHOST": receiver.database.directory, "PGUSER": "kube_reports_owner",
                    "PGDATABASE": "kube_reports"}
     (tmp_path / "scan.json").write_text(json.dumps(scan), encoding="utf-8")
     (tmp_path / "ca.crt").write_bytes((TOP / receiver.pki / "ca.crt").read_bytes())
 
+    port = free_port()
+
     def shell(command):
-        return run(["/bin/bash", "-c", command.replace("127.0.0.1:6444", f"127.0.0.1:{receiver.port}")], cwd=tmp_path,
+        return run(["/bin/bash", "-c", command.replace("127.0.0.1:6444", f"127.0.0.1:{port}")], cwd=tmp_path,
                    env=environment).out.strip()
 
     shell(grant)
+    # The page leaves out the flags that every proxy needs, and its receiver runs beside the other one.
+    receive = put(receive, **{"6444": str(port), "senders.crt": f"{receiver.pki}/senders/ca.crt"})
+    command, *flags, more = shlex.split(receive)
+    assert (command, more) == ("kube-reports-proxy", "...")
+    receiver.stack.proxy(flags=flags)
+    stack_command("certificate", f"{receiver.pki}/senders", "page", "/CN=sender-of-the-page", "clientAuth")
+    receiver.add("of-the-page", certificate="sender-of-the-page")
+    certificate = f"{receiver.pki}/senders/page"
+    assert receiver.post("results", batch([result("a")]), certificate=certificate, port=port).json["changed"] == 1
     shell(add)
     token = (tmp_path / "east.token").read_text(encoding="ascii").strip()
     assert shell(curl) == printed
+    # A token of another program: the database gets its digest.
+    (digest,) = re.findall(r"`(printf %s [^`]*sha256sum)`", page)
+    own, _ = run(["bash", "-c", digest.replace(r"\|", "|")], env={**os.environ, "TOKEN": "made-elsewhere"}).out.split()
+    receiver.add("digest", token_sha256=own)
+    assert receiver.post("results", batch([result("a")]), "made-elsewhere", port=port).json["changed"] == 1
     cluster = re.search(r"add_sender\('([^']*)'", add).group(1)
     assert receiver.results(cluster, "rule || ' ' || status || ' ' || (properties->>'control')") == \
         "ocp4-api-server-anonymous-auth fail NIST-800-53: CM-6;CM-6(1)"
@@ -803,7 +823,7 @@ def test_page(receiver, tmp_path):
 
     receiver.proxy.api().create(POLR, report("arrives", "team"), "team")
     metrics_port = free_port()
-    command = forward.replace("https://receiver.example.com:6444", f"https://127.0.0.1:{receiver.port}")
+    command = forward.replace("https://receiver.example.com:6444", f"https://127.0.0.1:{port}")
     command = command.replace("/var/lib/kube-reports-forward", f"{tmp_path}/queue").replace(
         "kube-reports-proxy", f"exec {receiver.database.directory}/dest/usr/bin/kube-reports-proxy", 1)
     with subprocess.Popen(["/bin/bash", "-c", f"{command} --kubeconfig={receiver.proxy.kubeconfig()} "

@@ -202,6 +202,10 @@ def test_register_with_api_services(served, apiserver, tmp_path):
         (commands,) = (text for _, text in blocks_of("docs/groups.md") if "register trivy --kubeconfig" in text)
         out = run(["bash", "-e", "-c", commands], cwd=tmp_path, env=environment).out
         assert f"compliancecheckresults.{COMPLIANCE} " in out and f"vulnerabilityreports.{TRIVY} " in out
+        page = (TOP / "docs" / "groups.md").read_text(encoding="utf-8")
+        (back,) = re.findall(r"`(kube-reports-proxy apiservice disable [^`]*)`", page)
+        run(["bash", "-c", back], cwd=tmp_path, env=environment)
+        assert "service" not in cluster.spec(group)
     finally:
         cluster.aggregation.end()
         served.psql(f"SELECT kube_reports.unregister('newreports.{TRIVY}') WHERE EXISTS (SELECT FROM "

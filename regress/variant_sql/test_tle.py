@@ -1,10 +1,12 @@
 """The package for pg_tle, with a real pg_tle (issue 17)."""
 
+import re
+
 import pytest
 
 import next_version
 from client import run
-from conftest import VERSION
+from conftest import TOP, VERSION
 from next_version import NEXT
 from ways import CLUSTER, OWNER, PG_TLE, TLE, FileServer, TleServer, assert_same, begun
 
@@ -69,8 +71,8 @@ def test_update(server, package):
 def test_dump(server):
     """The owner can restore the owner's dump where pg_tle has the package; it is recognized as restored"""
     name = server.extension("dumped")
-    text = run(["pg_dump", "--extension=kube_reports", "--schema=kube_reports",
-                "-d", server.connection(database=name)]).out
+    (dump,) = re.findall(r"`(pg_dump --extension=[^`]*)`", (TOP / "docs" / "managed.md").read_text(encoding="utf-8"))
+    text = run([*dump.split(), "-d", server.connection(database=name)]).out
     assert "CREATE EXTENSION IF NOT EXISTS kube_reports WITH SCHEMA kube_reports" in text
     target = server.create("again")
     server.file(TLE / "kube_reports--tle.sql", target, user="packager")
