@@ -73,7 +73,7 @@ def fleet(bench):
     bench.script("\n".join(script))
     bench.upkeep()
     # What has aged was written twice.
-    bench.vacuumed("result")
+    bench.vacuumed("kube_reports_internal.result")
     return {who: Reader(bench, role) for who, role in reader_roles(bench).items()}
 
 

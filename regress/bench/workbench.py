@@ -115,11 +115,11 @@ class Bench:
                     " WHILE kube_reports.maintain() LOOP COMMIT; END LOOP; END $$")
 
     def vacuumed(self, table):
-        """Waits until autovacuum has no work with a table of results: a fill of minutes stands for weeks."""
+        """Waits until autovacuum has no work with a large table: a fill of minutes stands for weeks."""
         asked = f"""
             SELECT s.n_dead_tup <= 50 + 0.05 * s.n_live_tup AND s.n_ins_since_vacuum <= 1000 + 0.2 * s.n_live_tup
                 AND s.n_mod_since_analyze <= 50 + 0.05 * s.n_live_tup
-            FROM pg_stat_all_tables s WHERE s.relid = 'kube_reports_internal.{table}'::regclass"""
+            FROM pg_stat_all_tables s WHERE s.relid = '{table}'::regclass"""
         note(f"waiting for autovacuum of {table}")
         until(lambda: self.database.psql(asked) == "t", 1800, f"autovacuum of {table}")
 

@@ -136,7 +136,7 @@ AS $$
 	SELECT s.relname, jsonb_build_object('column', a.attname, 'generated', true, 'made by',
 			'ALTER TABLE kube_reports.object DROP COLUMN labels; ALTER TABLE kube_reports.object ADD COLUMN labels '
 			'text[] COLLATE "C" GENERATED ALWAYS AS (kube_reports.label_terms(metadata)) STORED; '
-			'CREATE INDEX object_labels ON kube_reports.object USING gin (labels)'),
+			'CREATE INDEX object_labels ON kube_reports.object USING gin (labels) WITH (fastupdate = off)'),
 			jsonb_build_object('column', a.attname, 'generated', false)
 		FROM pg_attribute a JOIN stored s ON s.oid = a.attrelid
 		WHERE a.attrelid = 'kube_reports.object'::regclass AND a.attname = 'labels' AND a.attgenerated = ''
