@@ -9,7 +9,8 @@
  * requests, or the code of --also.  SIGTERM ends the measurement early.
  *
  * The number of the request, padded with zeros, replaces a run of '@' in the
- * path or in a body, so that every request names another object.
+ * path or in a body, so that every request names another object.  With
+ * --versions, the request's line of that file replaces "$VERSION" in a body.
  *
  *-------------------------------------------------------------------------
  */
@@ -34,6 +35,7 @@
 
 #define READ_SIZE (256 * 1024)
 #define MAX_HEAD (64 * 1024)
+#define VERSION_MARK "$VERSION"
 
 /* The options; set before the threads start. */
 static int	port;
@@ -45,6 +47,7 @@ static const char *path;
 static const char *accept_header = "application/json";
 static const char *content_type = "application/json";
 static const char *bodies_file;
+static const char *versions_file;
 static const char *output_file;
 static int	connections = 1;
 static long max_requests = 0;	/* 0: until the time is over */
@@ -52,8 +55,14 @@ static double max_seconds = 10;
 static double rate = 0;			/* requests a second over all connections; 0: without a limit */
 static unsigned long first_number = 1;
 
-static char **bodies;
-static size_t body_count;
+typedef struct Lines
+{
+	char	  **lines;
+	size_t		count;
+} Lines;
+
+static Lines bodies;
+static Lines versions;
 static SSL_CTX *tls_context;
 static double start_time;
 static atomic_ulong next_request;
@@ -119,29 +128,35 @@ fill_in(char *text, unsigned long number)
 }
 
 static void
-read_bodies(void)
+read_lines(Lines *lines, const char *path)
 {
-	FILE	   *file = fopen(bodies_file, "r");
+	FILE	   *file = fopen(path, "r");
 	char	   *line = NULL;
 	size_t		capacity = 0;
 	ssize_t		len;
 
 	if (file == NULL)
-		fail(bodies_file);
+		fail(path);
 	while ((len = getline(&line, &capacity, file)) > 0)
 	{
 		if (line[len - 1] == '\n')
 			line[--len] = '\0';
-		bodies = realloc(bodies, (body_count + 1) * sizeof(char *));
-		bodies[body_count++] = strdup(line);
+		lines->lines = realloc(lines->lines, (lines->count + 1) * sizeof(char *));
+		lines->lines[lines->count++] = strdup(line);
 	}
 	free(line);
 	fclose(file);
-	if (body_count == 0)
+	if (lines->count == 0)
 	{
-		fprintf(stderr, "load: %s is empty\n", bodies_file);
+		fprintf(stderr, "load: %s is empty\n", path);
 		exit(1);
 	}
+}
+
+static const char *
+line_of(const Lines *lines, unsigned long index)
+{
+	return lines->count > 0 ? lines->lines[index % lines->count] : "";
 }
 
 static void
@@ -324,15 +339,21 @@ keep_to_rate(unsigned long index)
 static bool
 one_request(Worker *worker, unsigned long index, char *text, size_t size)
 {
-	const char *body = body_count > 0 ? bodies[index % body_count] : "";
+	const char *body = line_of(&bodies, index);
+	const char *version = line_of(&versions, index);
+	const char *mark = versions.count > 0 ? strstr(body, VERSION_MARK) : NULL;
+	const char *rest = mark != NULL ? mark + strlen(VERSION_MARK) : "";
+	size_t		before = mark != NULL ? (size_t) (mark - body) : strlen(body);
 	int			len;
 
 	len = snprintf(text, size, "%s %s HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: load/1.0\r\nAccept: %s\r\n", method,
 				   path, accept_header);
-	if (body_count > 0)
+	if (mark == NULL)
+		version = "";
+	if (bodies.count > 0)
 		len += snprintf(text + len, size - len, "Content-Type: %s\r\nContent-Length: %zu\r\n",
-						content_type, strlen(body));
-	len += snprintf(text + len, size - len, "\r\n%s", body);
+						content_type, before + strlen(version) + strlen(rest));
+	len += snprintf(text + len, size - len, "\r\n%.*s%s%s", (int) before, body, version, rest);
 	fill_in(text, first_number + index);
 	if (worker->tls == NULL && !connect_to_server(worker))
 		return false;
@@ -346,9 +367,9 @@ work(void *argument)
 	size_t		size = MAX_HEAD;
 	char	   *text;
 
-	for (size_t i = 0; i < body_count; i++)
-		if (strlen(bodies[i]) + MAX_HEAD > size)
-			size = strlen(bodies[i]) + MAX_HEAD;
+	for (size_t i = 0; i < bodies.count; i++)
+		if (strlen(bodies.lines[i]) + MAX_HEAD > size)
+			size = strlen(bodies.lines[i]) + MAX_HEAD;
 	text = malloc(size);
 	worker->buffer = malloc(READ_SIZE);
 	for (;;)
@@ -433,6 +454,7 @@ static const struct option options[] = {
 	{"accept", required_argument, NULL, 'A'},
 	{"content-type", required_argument, NULL, 'T'},
 	{"bodies", required_argument, NULL, 'b'},
+	{"versions", required_argument, NULL, 'v'},
 	{"output", required_argument, NULL, 'o'},
 	{"connections", required_argument, NULL, 'n'},
 	{"requests", required_argument, NULL, 'r'},
@@ -475,6 +497,9 @@ read_options(int argc, char **argv)
 				break;
 			case 'b':
 				bodies_file = optarg;
+				break;
+			case 'v':
+				versions_file = optarg;
 				break;
 			case 'o':
 				output_file = optarg;
@@ -528,7 +553,9 @@ main(int argc, char **argv)
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGTERM, stop);
 	if (bodies_file != NULL)
-		read_bodies();
+		read_lines(&bodies, bodies_file);
+	if (versions_file != NULL)
+		read_lines(&versions, versions_file);
 	tls_context = SSL_CTX_new(TLS_client_method());
 	SSL_CTX_set_verify(tls_context, SSL_VERIFY_PEER, NULL);
 	if (SSL_CTX_load_verify_locations(tls_context, ca_file, NULL) != 1 ||

@@ -20,6 +20,14 @@ SETTINGS = ("fsync = on", "shared_buffers = 1GB", "max_wal_size = 8GB", "checkpo
             "autovacuum_naptime = 10s")
 # A body or path of load with this in it gets the request's number there.
 NUMBERED = "10000000-0000-4000-8000-@@@@@@@@@@@@"
+# A body of load with this in it gets the request's line of --versions there.
+VERSION = "$VERSION"
+# The results of a generated report n, of which the first three have another status.
+CHANGED = """(SELECT json_agg(r.result::jsonb || CASE WHEN r.place > 3 THEN '{}'
+        ELSE jsonb_build_object('result', CASE r.result->>'result' WHEN 'pass' THEN 'fail' ELSE 'pass' END) END
+        ORDER BY r.place)
+    FROM json_array_elements(pg_temp.generated('pss', n, 'create')::json->'results') WITH ORDINALITY
+        r(result, place))"""
 MEBIBYTE = 1024 * 1024
 
 rows = []
@@ -114,6 +122,12 @@ class Bench:
         self.script("DO $$ BEGIN UPDATE kube_reports_internal.garbage_sweep SET due_at = '-infinity'; COMMIT;"
                     " WHILE kube_reports.maintain() LOOP COMMIT; END LOOP; END $$")
 
+    def log_no_pages(self):
+        """From now on the log has no images of pages: how many there are depends on the time of the last checkpoint."""
+        self.database.psql("ALTER SYSTEM SET full_page_writes = off", user="postgres")
+        self.database.psql("SELECT pg_reload_conf()", user="postgres")
+        until(lambda: self.database.psql("SHOW full_page_writes") == "off", 20, "full_page_writes = off")
+
     def vacuumed(self, table):
         """Waits until autovacuum has no work with a large table: a fill of minutes stands for weeks."""
         asked = f"""
@@ -141,12 +155,21 @@ class Bench:
         path = self.directory / "policy-updates"
         text = self.database.psql(f"""
             \\i {HERE}/generate.sql
-            SELECT json_build_object('results', (SELECT json_agg(r.result::jsonb || CASE WHEN r.place > 3 THEN '{{}}'
-                    ELSE jsonb_build_object('result', CASE r.result->>'result'
-                        WHEN 'pass' THEN 'fail' ELSE 'pass' END) END ORDER BY r.place)
-                FROM json_array_elements(pg_temp.generated('pss', n, 'create')::json->'results') WITH ORDINALITY
-                    r(result, place)))
-            FROM generate_series(1, {count}) n""")
+            SELECT json_build_object('results', {CHANGED}) FROM generate_series(1, {count}) n""")
+        path.write_text(text + "\n", encoding="utf-8")
+        return path
+
+    def policy_replacements(self, changed, count=64):
+        """A file of whole documents of the same reports, for PUT with the stored version; changed: as policy_updates()
+        changes them, else as policy_reports() has them."""
+        path = self.directory / f"policy-replacements-{changed}"
+        document = "pg_temp.generated('pss', n, 'create')::jsonb #- '{metadata,namespace}' #- '{scope,namespace}'"
+        if changed:
+            document = f"{document} || jsonb_build_object('results', {CHANGED})"
+        text = self.database.psql(f"""
+            \\i {HERE}/generate.sql
+            SELECT replace(jsonb_set({document}, '{{metadata,resourceVersion}}', '"{VERSION}"')::text,
+                pg_temp.resource_uid(n)::text, '{NUMBERED}') FROM generate_series(1, {count}) n""")
         path.write_text(text + "\n", encoding="utf-8")
         return path
 
