@@ -47,9 +47,10 @@ def bench_fleet(bench):
 
 
 BENCHMARKS = {
-    "list": reads.bench_list, "create": creates.bench_create, "results": creates.bench_results,
-    "cost": creates.bench_cost, "disk": storage.bench_disk, "turnover": storage.bench_turnover,
-    "analytics": questions.bench_analytics, "score": questions.bench_score, "questions": questions.bench_questions,
+    "list": reads.bench_list, "list-rate": reads.bench_list_rate, "create": creates.bench_create,
+    "results": creates.bench_results, "cost": creates.bench_cost, "disk": storage.bench_disk,
+    "turnover": storage.bench_turnover, "analytics": questions.bench_analytics, "score": questions.bench_score,
+    "questions": questions.bench_questions,
     "page": reads.bench_page, "lookup": reads.bench_lookup, "watch": watching.bench_watch,
     "feed": watching.bench_feed, "idle": watching.bench_idle, "growth": storage.bench_growth,
     "backlog": storage.bench_backlog, "sizing": creates.bench_sizing, "forward": bench_forward,

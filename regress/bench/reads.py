@@ -1,15 +1,18 @@
 """Lists, pages and searches by label: a list against the same bytes as a static file."""
 
+import contextlib
 import json
 import os
 import random
 import statistics
 import subprocess
 
+import psycopg2
+
 import scale
 from client import EPHR, PARTIAL_LIST, POLR, path_of
 from conftest import free_port
-from workbench import BUILD, MEBIBYTE, NUMBERED, note, row, scaled
+from workbench import BUILD, MEBIBYTE, NUMBERED, Bench, note, row, scaled
 
 
 def bench_list(bench):
@@ -49,18 +52,76 @@ def bench_list(bench):
     full, static, metadata, static_metadata = (statistics.median(times[side]) for side in sides)
     processor = {side: statistics.median(each) for side, each in used.items()}
     # Processor time of the servers depends less than the clock on what else runs.
+    fast = static / full >= 0.7
     row("list", f"{size / 1e6:.0f} MB; {processor['full']:.0f} ms of processors, static {processor['static']:.0f}",
         size / full / 1e6, size / static / 1e6, "MB/s",
-        static / full, "at least 0.7", static / full >= 0.7, reports=count, processor_ms=processor)
+        static / full, "at least 0.7", fast, reports=count, processor_ms=processor)
     # With so few processors the list cannot be faster, however well its processes work side by side.
     shared = (processor["full"] + statistics.median(client["full"])) / os.cpu_count()
     row("list-processors", f"work of database, proxy and client, on {os.cpu_count()} processors", shared, static * 1000,
         "ms", static * 1000 / shared, "reported", None)
     row("list-memory", "growth of the proxy during the lists", grown, None, "MiB", None, "at most 64", grown <= 64)
-    row("list-metadata", f"its metadata; {processor['metadata']:.0f} ms of processors", metadata * 1000, full * 1000,
-        "ms", metadata / full, "at most 60 ms, or 0.2", metadata <= 0.06 or metadata / full <= 0.2)
+    # The bar of metadata holds in a run in which the list meets its own.
+    row("list-metadata", f"its metadata, while the list {'meets' if fast else 'misses'} its bar", metadata * 1000,
+        full * 1000, "ms", metadata / full, "at most 60, list at its bar", fast and metadata <= 0.06,
+        processor_ms=processor["metadata"])
     row("list-metadata-static", "the same bytes as a static file", static_metadata * 1000, None, "ms", None,
         "reported", None)
+
+
+REQUEST = {"verb": "list", "group": "wgpolicyk8s.io", "version": "v1alpha2", "resource": "policyreports", "query": {},
+           "accept": "application/json"}
+# What the proxy of each variant calls; %s: the cursor.
+LIST_CALLS = {
+    "c": "kube_reports_internal.api_list('{cluster}', '{request}', %s)",
+    "sql": "kube_reports_internal.api_list('{cluster}', NULL, %s, 'wgpolicyk8s.io', 'v1alpha2', 'policyreports', NULL,"
+           " true, '', '{{}}', '', NULL, 0, NULL, 0, false, false, '', '')"}
+
+
+def list_megabytes(bench, count):
+    """MB of the JSON of a list for each second of the processor that a backend takes: by api_list(), and for the same
+    columns without a function"""
+    bench.load(path_of(POLR, "list"), "--method=POST", f"--bodies={bench.policy_reports()}", "--connections=8",
+               f"--requests={count}")
+    size = bench.load(path_of(POLR), "--requests=1")["bytes"]
+    call = LIST_CALLS[bench.database.variant].format(cluster=bench.stack.cluster, request=json.dumps(REQUEST))
+    columns = "SELECT o.version, o.metadata, o.body FROM kube_reports.object o"
+    best = {}
+    with contextlib.closing(psycopg2.connect(bench.database.connection("kube_reports_proxy"))) as proxy, \
+            contextlib.closing(psycopg2.connect(bench.database.connection())) as owner, open("/dev/null", "wb") as sink:
+        proxy.autocommit = owner.autocommit = True
+        cursor, pieces = proxy.cursor(), [None]
+        while len(pieces) == 1 or pieces[-1] is not None:
+            cursor.execute(f"SELECT max(l.next_cursor), sum((l.metadata IS NOT NULL)::integer) FROM {call} l",
+                           (pieces[-1],))
+            following, items = cursor.fetchone()
+            count -= items
+            pieces.append(following)
+        assert count == 0, f"the pieces lack {count} reports"
+        calls = [cursor.mogrify(f"SELECT * FROM {call}", (piece,)).decode() for piece in pieces[:-1]]
+        for way, session, queries in (("list", proxy, calls), ("columns", owner, [columns])):
+            cursor, pid, used = session.cursor(), [session.get_backend_pid()], []
+            for _ in range(6):
+                spent = scale.processor_ms(pid)
+                for query in queries:
+                    cursor.copy_expert(f"COPY ({query}) TO STDOUT (FORMAT binary)", sink)
+                used.append(scale.processor_ms(pid) - spent)
+            best[way] = size / 1e3 / min(used)
+    return best
+
+
+def bench_list_rate(bench):
+    """list-rate: what the database sends of a list in a second of its processor, in both variants."""
+    count = scaled(1500, 150)
+    for variant in ("c", "sql"):
+        side = bench if bench.database.variant == variant else Bench(variant)
+        try:
+            best = list_megabytes(side, count)
+        finally:
+            if side is not bench:
+                side.end()
+        row(f"list-rate-{variant}", f"{count:,} reports: api_list(), and its columns alone", best["list"],
+            best["columns"], "MB/s", best["list"] / best["columns"], "reported", None)
 
 
 def bench_page(bench):
