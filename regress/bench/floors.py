@@ -41,6 +41,8 @@ LAYOUTS = {
     # The same rows with primary keys alone, and with one more index of results.
     "keys": (("object", "change", "origin", "subject", "history", "result"), ()),
     "one": (("object", "change", "origin", "subject", "history", "result"), ()),
+    # The results alone.
+    "results": (("result",), ()),
 }
 MORE = {
     "events": """
@@ -54,8 +56,8 @@ CREATE INDEX ON plain_events USING brin (at) WITH (pages_per_range = 32);
 }
 
 
-def copy_rows(bench):
-    """Keeps the rows of all stored reports, to be inserted again."""
+def copy_rows(bench, names=tuple(SOURCES)):
+    """Keeps the rows of all stored reports, to be inserted again; names: of which tables."""
     parts = ["DROP TABLE IF EXISTS from_report", """
         CREATE TABLE from_report AS
             SELECT g.id AS origin, l.id AS lane, o.version, o.cluster_id, o.resource_type, o.namespace, o.name,
@@ -63,15 +65,37 @@ def copy_rows(bench):
             FROM kube_reports.object o
                 JOIN kube_reports_internal.origin g USING (cluster_id, resource_type, namespace, name)
                 JOIN kube_reports_internal.lane l USING (cluster_id, resource_type)"""]
-    for name, (_, join) in SOURCES.items():
+    for name in names:
         parts += [f"DROP TABLE IF EXISTS from_{name}",
-                  f"CREATE TABLE from_{name} AS SELECT r.number, x.* FROM from_report r {join} ORDER BY r.number",
+                  f"CREATE TABLE from_{name} AS SELECT r.number, x.* FROM from_report r {SOURCES[name][1]}"
+                  " ORDER BY r.number",
                   f"CREATE INDEX ON from_{name} (number)", f"VACUUM ANALYZE from_{name}"]
     bench.script(";\n".join(parts))
 
 
-def lay_out(bench, layout):
-    """Makes the plain tables, and a procedure that fills them in batches."""
+def columns_of(bench, table):
+    """The columns that an INSERT gives a value, separated by commas."""
+    return bench.database.psql(
+        "SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) FROM pg_attribute"
+        f" WHERE attrelid = '{table}'::regclass AND attnum > 0 AND NOT attisdropped AND attgenerated = ''")
+
+
+def bytes_of_plain(bench, tables):
+    """What the rows of these tables take in plain tables that have just been filled, with primary keys alone."""
+    sizes = []
+    for table in tables:
+        key = bench.database.psql("SELECT 'ALTER TABLE plain ADD ' || pg_get_constraintdef(c.oid) FROM pg_constraint c"
+                                  f" WHERE c.conrelid = '{table}'::regclass AND c.contype = 'p'")
+        columns = columns_of(bench, table)
+        bench.script(f"DROP TABLE IF EXISTS plain; CREATE TABLE plain (LIKE {table} {WITHOUT_INDEXES});"
+                     f" INSERT INTO plain ({columns}) SELECT {columns} FROM {table}; {key}")
+        sizes.append(int(bench.database.psql("SELECT pg_total_relation_size('plain')")))
+    bench.script("DROP TABLE plain")
+    return sum(sizes)
+
+
+def lay_out(bench, layout, more=""):
+    """Makes the plain tables, and a procedure that fills them in batches; more: statements about these tables."""
     tables, indexed = LAYOUTS[layout]
     script, inserts = [], []
     for name in tables:
@@ -87,12 +111,10 @@ def lay_out(bench, layout):
                           f"{'INCLUDING ALL' if name in indexed else WITHOUT_INDEXES});")
             if name not in indexed and name in KEYS:
                 script.append(f"ALTER TABLE plain_{name} ADD PRIMARY KEY ({KEYS[name]});")
-        columns = bench.database.psql(
-            "SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) FROM pg_attribute"
-            f" WHERE attrelid = '{source}'::regclass AND attnum > 0 AND NOT attisdropped AND attgenerated = ''")
+        columns = columns_of(bench, source)
         inserts.append(f"INSERT INTO plain_{name} ({columns}) SELECT {columns} FROM from_{name}"
                        " WHERE number >= first AND number < first + size")
-    script.append(MORE.get(layout, ""))
+    script.append(MORE.get(layout, "") + more)
     parts = ", ".join(f"part_{place} AS ({insert})" for place, insert in enumerate(inserts[:-1]))
     script.append(f"""
 CREATE OR REPLACE PROCEDURE plain_inserts(size integer) LANGUAGE plpgsql AS $$
@@ -100,17 +122,17 @@ DECLARE
     first bigint;
 BEGIN
     FOR first IN SELECT generate_series(1, (SELECT max(number) FROM from_report), size) LOOP
-        WITH {parts} {inserts[-1]};
+        {'WITH ' if parts else ''}{parts} {inserts[-1]};
         COMMIT;
     END LOOP;
 END $$;""")
     bench.script("\n".join(script))
 
 
-def measure(bench, layout, size):
+def measure(bench, layout, size, more=""):
     """Inserts all rows that copy_rows() kept, so many reports a transaction: {"rate": reports a second, "ms": processor
     time of the backend for each, "kB": of log for each}"""
-    lay_out(bench, layout)
+    lay_out(bench, layout, more)
     session = psycopg2.connect(bench.database.connection())
     session.autocommit = True
     cursor, pid = session.cursor(), [session.get_backend_pid()]
@@ -123,7 +145,7 @@ def measure(bench, layout, size):
         cursor.execute("CALL plain_inserts(%s)", (size,))
         elapsed, used = time.monotonic() - begun, processor_ms(pid) - used
         log = log_bytes() - log
-        cursor.execute("SELECT count(*) FROM plain_object")
+        cursor.execute("SELECT count(*) FROM from_report")
         count = cursor.fetchone()[0]
     finally:
         session.close()

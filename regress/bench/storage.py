@@ -5,6 +5,7 @@ import statistics
 import subprocess
 import time
 
+import floors
 from client import EPHR, PARTIAL, PARTIAL_LIST, path_of, until
 from creates import create_rate
 from workbench import MEBIBYTE, note, row, scaled, seconds
@@ -38,6 +39,9 @@ def bench_disk(bench):
         f" WHERE c.relnamespace = 'kube_reports_internal'::regnamespace AND c.relname IN {tables}"))
     row("disk-rows", "documents, and all rows without any index", documents + rows_alone, None, "MB", None, "reported",
         None)
+    plain = floors.bytes_of_plain(bench, ["kube_reports.object", *(f"kube_reports_internal.{name}"
+                                                                   for name in tables)]) / 1e6
+    row("disk-keys", "the same rows in plain tables, primary keys alone", plain, None, "MB", None, "reported", None)
     row("disk-history", "of their creation", history, None, "MB", None, "at most 6", history <= 6 * share + spare)
     rows_alone = float(bench.database.psql(
         "SELECT sum(pg_table_size(c.oid)) / 1e6 FROM pg_class c WHERE c.oid IN (SELECT i.inhrelid FROM pg_inherits i"
