@@ -17,6 +17,7 @@ from conftest import free_port, stack_command  # noqa: E402
 import clusters  # noqa: E402
 import creates  # noqa: E402
 import forward  # noqa: E402
+import indexes  # noqa: E402
 import questions  # noqa: E402
 import reads  # noqa: E402
 import scale  # noqa: E402
@@ -49,8 +50,8 @@ def bench_fleet(bench):
 BENCHMARKS = {
     "list": reads.bench_list, "list-rate": reads.bench_list_rate, "create": creates.bench_create,
     "results": creates.bench_results, "cost": creates.bench_cost, "disk": storage.bench_disk,
-    "turnover": storage.bench_turnover, "analytics": questions.bench_analytics, "score": questions.bench_score,
-    "questions": questions.bench_questions,
+    "indexes": indexes.bench_indexes, "turnover": storage.bench_turnover, "analytics": questions.bench_analytics,
+    "score": questions.bench_score, "questions": questions.bench_questions,
     "page": reads.bench_page, "lookup": reads.bench_lookup, "watch": watching.bench_watch,
     "feed": watching.bench_feed, "idle": watching.bench_idle, "growth": storage.bench_growth,
     "backlog": storage.bench_backlog, "sizing": creates.bench_sizing, "forward": bench_forward,

@@ -48,10 +48,10 @@ def reader_roles(bench):
     return {"all": "kube_reports_reader", "2 namespaces": "reader_of_two"}
 
 
-def fleet(bench):
-    """150,000 reports of 19 results in 200 namespaces, of the last 30 days as far as counts and history are concerned;
-    its readers by name."""
-    count, days = scaled(150000, 3000), 30
+def fleet(bench, count):
+    """Reports of 19 results in 200 namespaces, of the last 30 days as far as counts and history are concerned; its
+    readers by name."""
+    days = 30
     step = count // days
     script = [f"\\i {HERE}/generate.sql"]
     for day in range(days):
@@ -78,9 +78,9 @@ def fleet(bench):
 
 
 def bench_analytics(bench):
-    """analytics-*: what is answered from the counts, and the first 100 rows of every filter,
+    """analytics-*: what is answered from the counts of 150,000 reports, and the first 100 rows of every filter,
     as who sees all and as who sees 2 of 200 namespaces."""
-    readers = fleet(bench)
+    readers = fleet(bench, scaled(150000, 3000))
     today = "(now() AT TIME ZONE 'UTC')::date"
     for name, words, sql in (
             ("failing", "failing by policy and namespace",
@@ -163,8 +163,8 @@ def looked_at(plan):
     return found
 
 
-def short_plan(bench, role, sql):
-    """Its plan in short: what is walked and how far, in the query and within functions, the most first."""
+def walked(bench, role, sql):
+    """What is walked for an answer and how far, in the query and within functions: {index or table: rows}"""
     session = psycopg2.connect(bench.database.connection("postgres"))
     session.autocommit = True
     cursor = session.cursor()
@@ -179,7 +179,12 @@ def short_plan(bench, role, sql):
             for name, rows_read in looked_at(json.loads(notice.split("plan:", 1)[1])["Plan"]).items():
                 found[name] = found.get(name, 0) + rows_read
     session.close()
-    most = sorted(found.items(), key=lambda one: -one[1])[:3]
+    return found
+
+
+def short_plan(bench, role, sql):
+    """Its plan in short: the most first."""
+    most = sorted(walked(bench, role, sql).items(), key=lambda one: -one[1])[:3]
     return ", ".join(f"{name} {rows_read:,}" for name, rows_read in most if rows_read > 20) or "a few rows"
 
 
@@ -241,7 +246,7 @@ def lively(bench):
 def bench_questions(bench):
     """questions: the queries of docs/analytics.md, as a table: milliseconds of the processor, and what was read."""
     page = (HERE.parents[1] / "docs" / "analytics.md").read_text(encoding="utf-8")
-    readers = fleet(bench)
+    readers = fleet(bench, scaled(150000, 3000))
     lively(bench)
     bench.database.psql("INSERT INTO kube_reports.framework_control (framework, control, policy) "
                         "VALUES ('NIST SP 800-53', 'AC-2', 'restrict-seccomp')")
