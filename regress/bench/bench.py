@@ -18,6 +18,7 @@ import clusters  # noqa: E402
 import creates  # noqa: E402
 import forward  # noqa: E402
 import indexes  # noqa: E402
+import move  # noqa: E402
 import questions  # noqa: E402
 import reads  # noqa: E402
 import scale  # noqa: E402
@@ -54,7 +55,7 @@ BENCHMARKS = {
     "score": questions.bench_score, "questions": questions.bench_questions,
     "page": reads.bench_page, "lookup": reads.bench_lookup, "watch": watching.bench_watch,
     "feed": watching.bench_feed, "idle": watching.bench_idle, "growth": storage.bench_growth,
-    "backlog": storage.bench_backlog, "sizing": creates.bench_sizing, "forward": bench_forward,
+    "backlog": storage.bench_backlog, "move": move.bench_move, "sizing": creates.bench_sizing, "forward": bench_forward,
     "scale": bench_scale, "fleet": bench_fleet, "variant": bench_variant}
 # Take long: only where they are named.
 LONG = {"scale", "fleet"}
