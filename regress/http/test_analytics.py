@@ -175,7 +175,8 @@ class World:
                 statements.append(f"SELECT kube_reports.patch_report('{cluster}', '{plural}.{group}', '{namespace}', "
                                   f"'{name}', {patch}) IS NULL;")
         written_from = self.database.psql("SELECT clock_timestamp()")
-        self.database.psql("\n".join(statements))
+        with self.database.unfolded():
+            self.database.psql("\n".join(statements))
         self.database.derive()
         moments = {key: self.begun - AGES[len(self.steps)] + datetime.timedelta(seconds=self.offsets.randrange(7200))
                    for key in {**self.documents, **wanted}}
