@@ -48,9 +48,9 @@ def reader_roles(bench):
     return {"all": "kube_reports_reader", "2 namespaces": "reader_of_two"}
 
 
-def fleet(bench, count):
-    """Reports of 19 results in 200 namespaces, of the last 30 days as far as counts and history are concerned; its
-    readers by name."""
+def fleet(bench, count, scans=0):
+    """Reports of 19 results in 200 namespaces, of the last 30 days as far as counts and history are concerned, and so
+    many new reports of vulnerabilities; its readers by name."""
     days = 30
     step = count // days
     script = [f"\\i {HERE}/generate.sql"]
@@ -71,6 +71,9 @@ def fleet(bench, count):
     note(f"storing {days * step:,} reports")
     script.append("SELECT kube_reports.enable_text_search();")
     bench.script("\n".join(script))
+    if scans:
+        bench.fill("trivy", count + 1, count + scans, namespaces=FLEET_NAMESPACES)
+        bench.fold()
     bench.upkeep()
     # What has aged was written twice.
     bench.vacuumed("kube_reports_internal.result")
