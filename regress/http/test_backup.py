@@ -17,6 +17,14 @@ def newest(database):
     return int(database.psql("SELECT max(version) FROM kube_reports_internal.change"))
 
 
+def wait_for_workers(proxies, path):
+    """
+    Waits until each worker answers.  Each has connections of its own; a connection that met a database without the
+    extension tries again after seconds, and until then a worker answers 503 at once.
+    """
+    until(lambda: all(proxy.api().get(path).code == 200 for proxy in proxies for _ in range(16)), 30, "every worker")
+
+
 def test_point_in_time(own_stack, ns, record_property):
     """A base backup and an archive restore a point in time; clients that saw later writes list again, others go on"""
     database = own_stack.database
@@ -50,6 +58,7 @@ def test_point_in_time(own_stack, ns, record_property):
         before = crew.written()
         until(lambda: crew.written() > before + 5, 60, "writes to go on")
         crew.end_writers()
+        wait_for_workers(proxies, path)
 
         # Writes before the point in time are there, later ones are not; no version is given twice.
         stored = crew.names()
@@ -129,7 +138,7 @@ def test_dumps_under_load(own_stack, spare, ns, tmp_path, record_property):
         before = crew.written()
         until(lambda: crew.written() > before + 5, 60, "writes to go on")
         crew.end_writers()
-        assert all(proxy.api().get(path_of(POLR, ns)).code == 200 for proxy in proxies for _ in range(4))
+        wait_for_workers(proxies, path_of(POLR, ns))
         until(crew.caught_up, 60, "all informers to know what is stored")
         after = proxies[1].api().create(POLR, report("after"), ns)["metadata"]["resourceVersion"]
         assert int(after) > given
