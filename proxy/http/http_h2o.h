@@ -60,6 +60,7 @@ struct HttpRequest
 	/* For a refusal. */
 	h2o_ostream_t *refusal;
 	size_t		lingered;		/* bytes discarded */
+	uint64_t	linger_until;	/* when the connection is closed at the latest */
 	LoopTimer	linger;
 };
 

@@ -52,7 +52,8 @@
 #define RELIEF_INTERVAL 100		/* time between two calls of relieve(), which cuts such clients */
 #define RELIEF_CUTS 16			/* largest number of clients that one call cuts */
 #define RELIEF_LOG_INTERVAL 5000	/* shortest time between log lines about cut clients */
-#define LINGER_TIMEOUT (5 * 1000)
+#define LINGER_TIMEOUT (5 * 1000)	/* the longest time that a refused client may go on sending */
+#define LINGER_PAUSE 500		/* after this time without a byte from it, the connection is closed */
 #define LEAST_DRAIN_TIME 500	/* shortest time that a shutdown leaves to the connections accepted last */
 #define SILENT_DRAIN_TIME (5 * 1000)	/* the same, while one of them has not sent a request yet */
 #define DRAIN_STEP 100			/* time between two checks whether the shutdown is complete */
@@ -350,6 +351,15 @@ finish_linger(void *state)
 }
 
 static void
+continue_linger(HttpRequest *request)
+{
+	uint64_t	now = loop_now();
+	uint64_t	left = request->linger_until > now ? request->linger_until - now : 0;
+
+	loop_timer_start(&request->linger, left < LINGER_PAUSE ? left : LINGER_PAUSE, finish_linger, request);
+}
+
+static void
 on_linger_read(h2o_socket_t *socket, const char *err)
 {
 	Connection *connection = socket->on_close.data;
@@ -359,13 +369,17 @@ on_linger_read(h2o_socket_t *socket, const char *err)
 	if (err != NULL || request->lingered > LINGER_BYTES)
 		finish_linger(request);
 	else
+	{
 		h2o_buffer_consume(&socket->input, socket->input->size);
+		continue_linger(request);
+	}
 }
 
 /*
  * Sends the proxy's text instead of libh2o's.  A connection that will be closed stays open for a while, and the proxy
- * reads from it: a close with unread bytes would reset the connection, and the client might lose the answer.  libh2o
- * calls this function a second time when it has taken the text.
+ * reads from it: a close with unread bytes would reset the connection, and the client might lose the answer.  Go's
+ * server (rstAvoidanceDelay of net/http) waits 500 ms, however much the client still sends.  libh2o calls this function
+ * a second time when it has taken the text.
  */
 static void
 send_refusal(h2o_ostream_t * self, h2o_req_t *req, h2o_iovec_t *bufs, size_t count, h2o_send_state_t state)
@@ -386,7 +400,8 @@ send_refusal(h2o_ostream_t * self, h2o_req_t *req, h2o_iovec_t *bufs, size_t cou
 	}
 	request->answer.last_sent = true;
 	request->connection->lingering = request;
-	loop_timer_start(&request->linger, LINGER_TIMEOUT, finish_linger, request);
+	request->linger_until = loop_now() + LINGER_TIMEOUT;
+	continue_linger(request);
 	h2o_socket_read_start(request_socket(request), on_linger_read);
 }
 
