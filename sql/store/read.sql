@@ -250,8 +250,9 @@ DECLARE
 	-- The list contains all stored objects of its scope, each as it is stored now.
 	plain		boolean;
 	most_rows	bigint;
-	rows_before bigint;
-	stored_body kube_reports.report;
+	rows_found	bigint;
+	edge_namespace text;
+	edge_name	text;
 	size		bigint;
 	-- Bytes that the answer adds to the texts of an item.
 	envelope_bytes CONSTANT integer := 100;
@@ -349,28 +350,43 @@ BEGIN
 		more := false;
 		IF plain THEN
 			most_rows := least(window_rows, fitting_rows, most_items - items);
-			rows_before := items;
-			-- Without rows the key becomes null; then nothing follows.
-			FOR after_namespace, after_name, version, metadata, stored_body, size IN
-				SELECT o.namespace, o.name, o.version, o.metadata,
-					CASE WHEN needs_body THEN o.body ELSE NULL::kube_reports.report END,
-					envelope_bytes + kube_reports.document_size(o.metadata)
-						+ CASE WHEN needs_body THEN kube_reports.document_size(o.body) ELSE 0 END
+			-- The row that makes the piece full, or the last one of the window.  None: all that follow fit.
+			SELECT k.namespace, k.name, k.number, k.filled INTO edge_namespace, edge_name, rows_found, size
+				FROM (SELECT o.namespace, o.name, row_number() OVER forward AS number,
+						sum(o.size) OVER forward AS filled
+					FROM (SELECT o.namespace, o.name, envelope_bytes + kube_reports.document_size(o.metadata)
+							+ CASE WHEN needs_body THEN kube_reports.document_size(o.body) ELSE 0 END AS size
+						FROM kube_reports.object o
+						WHERE o.cluster_id = target.cluster_id AND o.resource_type = target.type_id
+							AND (o.namespace, o.name) > (after_namespace, after_name)
+							AND o.namespace <= coalesce(only_namespace, '~')
+							AND (only_namespace IS NULL OR o.namespace = only_namespace)
+						ORDER BY o.namespace, o.name
+						LIMIT most_rows) o
+					WINDOW forward AS (ORDER BY o.namespace, o.name ROWS UNBOUNDED PRECEDING)) k
+				WHERE k.filled >= piece_bytes - bytes OR k.number = most_rows
+				ORDER BY k.namespace, k.name
+				LIMIT 1;
+			more := FOUND;
+			-- A row in variables of this function takes several times as long.
+			RETURN QUERY
+			SELECT NULL::integer, NULL::text, NULL::integer, NULL::text[], NULL::bytea, NULL::text, NULL::text,
+				o.version, o.metadata, kube_reports_internal.stored_bytes(
+					CASE WHEN needs_body THEN o.body ELSE NULL::kube_reports.report END), NULL::text, NULL::bigint
 				FROM kube_reports.object o
 				WHERE o.cluster_id = target.cluster_id AND o.resource_type = target.type_id
 					AND (o.namespace, o.name) > (after_namespace, after_name)
 					AND o.namespace <= coalesce(only_namespace, '~')
 					AND (only_namespace IS NULL OR o.namespace = only_namespace)
 				ORDER BY o.namespace, o.name
-				LIMIT most_rows
-			LOOP
-				document := kube_reports_internal.stored_bytes(stored_body);
-				RETURN NEXT;
-				items := items + 1;
-				bytes := bytes + size;
-				EXIT WHEN bytes >= piece_bytes;
-			END LOOP;
-			more := bytes >= piece_bytes OR items - rows_before = most_rows;
+				LIMIT coalesce(rows_found, most_rows);
+			GET DIAGNOSTICS rows_found = ROW_COUNT;
+			items := items + rows_found;
+			bytes := bytes + coalesce(size, 0);
+			IF more THEN
+				after_namespace := edge_namespace;
+				after_name := edge_name;
+			END IF;
 		ELSE
 			FOR stored IN SELECT w.* FROM kube_reports_internal.list_window(target.cluster_id, target.type_id,
 				target.lane, needs_body,
