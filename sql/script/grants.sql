@@ -382,8 +382,8 @@ AS $$
 					'revoke_reader', 'revoke_clusters', 'revoke_admin', 'add_reader', 'end_reader', 'limit_reader',
 				'add_sender', 'rotate_sender', 'remove_sender', 'store_credential', 'grant_ingest', 'revoke_ingest',
 				'unregister_cluster', 'mark_cluster', 'after_update', 'enable_text_search', 'prepare_subscriber',
-				'send_cluster', 'receive_cluster', 'begin_arrival', 'receive_texts', 'receive_rows',
-				'begin_sending', 'store_arriving', 'arriving_value', 'arriving_months')
+				'send_cluster', 'receive_cluster', 'arrived_header', 'begin_arrival', 'receive_texts',
+				'receive_rows', 'begin_sending', 'store_arriving', 'arriving_value', 'arriving_months')
 $$;
 COMMENT ON FUNCTION kube_reports_internal.admin_objects()
 	IS 'the objects that administrators may use, as GRANT names them';

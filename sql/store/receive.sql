@@ -103,24 +103,15 @@ COMMENT ON FUNCTION kube_reports_internal.store_arriving(regclass, jsonb, bigint
 	IS 'stores the arriving rows of a table after one position up to another; texts that are already stored stay. '
 		'Raises 22023 for a table whose rows do not move';
 
-CREATE FUNCTION kube_reports_internal.begin_arrival() RETURNS jsonb
-LANGUAGE plpgsql VOLATILE
+-- Reads all rows that have arrived, so it is called before a lock is taken.
+CREATE FUNCTION kube_reports_internal.arrived_header() RETURNS jsonb
+LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	found		record;
 	header		jsonb;
-	missing		text;
-	newest		bigint;
-	span		record;
-	offsets		jsonb := '{}';
-	last		bigint;
 BEGIN
-	PERFORM kube_reports_internal.lock_store();
-	IF kube_reports_internal.is_restoring() THEN
-		PERFORM kube_reports_internal.refuse_restoring();
-	END IF;
-	PERFORM kube_reports_internal.require_incarnation();
 	SELECT count(*) FILTER (WHERE a.relation = 'begin') AS begins, count(*) FILTER (WHERE a.relation = 'end') AS ends,
 			min(a.content) FILTER (WHERE a.relation = 'begin') AS header,
 			min(a.relation) FILTER (WHERE a.relation NOT IN ('begin', 'end')
@@ -143,6 +134,30 @@ BEGIN
 			header->>'version', kube_reports_internal.script_version()
 			USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Update both to the same version.';
 	END IF;
+	RETURN header;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.arrived_header()
+	IS 'the content of the arriving row "begin". Raises 55000 unless the rows are one complete cluster of the same '
+		'version of the extension';
+
+CREATE FUNCTION kube_reports_internal.begin_arrival() RETURNS jsonb
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	header		jsonb := kube_reports_internal.arrived_header();
+	missing		text;
+	newest		bigint;
+	span		record;
+	offsets		jsonb := '{}';
+	last		bigint;
+BEGIN
+	PERFORM kube_reports_internal.lock_store();
+	IF kube_reports_internal.is_restoring() THEN
+		PERFORM kube_reports_internal.refuse_restoring();
+	END IF;
+	PERFORM kube_reports_internal.require_incarnation();
 	IF EXISTS (SELECT FROM kube_reports.cluster c WHERE c.uid = (header->>'cluster')::uuid) THEN
 		RAISE EXCEPTION 'cluster % is known here already', header->>'cluster'
 			USING ERRCODE = 'duplicate_object',
