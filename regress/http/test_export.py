@@ -335,7 +335,7 @@ def test_a_slow_client_holds_nothing(many):
         idle = ("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'kube-reports-proxy' AND (state <> "
                 "'idle' OR backend_xmin IS NOT NULL)")
         until(lambda: proxy.metric("kube_reports_connections") >= 10, 10, "the readers")
-        until(lambda: many.stack.database.psql(idle, user="postgres") == "0", 10, "the database to be left alone")
+        until(lambda: many.stack.database.psql(idle, user="postgres") == "0", 60, "the database to be left alone")
         assert proxy.memory() - before < 10 * 8 * 1024 * 1024
     finally:
         for reader in readers:
