@@ -238,6 +238,14 @@ class Database:
             finally:
                 proxy.stop()
 
+    def analyze(self, database="kube_reports"):
+        """
+        Analyzes what a proxy's upkeep analyzes in its first minute. Without statistics of small tables the planner
+        expects so many rows that the server compiles the queries of readers, which takes seconds.
+        """
+        until(lambda: self.psql("SELECT kube_reports_internal.analyze_step()", database=database) == "f", 60,
+              "statistics")
+
     @contextlib.contextmanager
     def unfolded(self, database="kube_reports"):
         """Keeps new deltas unfolded meanwhile: upkeep folds them, and so does a write now and then."""

@@ -141,4 +141,5 @@ def fill(database):
                 WHERE first_seen > now() - interval '12 hours';
             UPDATE kube_reports_internal.report_change SET at = at - interval '{days_ago} days'
             WHERE at > now() - interval '12 hours'""")
+    database.analyze()
     return wanted + checks

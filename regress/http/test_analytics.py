@@ -264,6 +264,7 @@ def world(module_stack):
                                   "spec": spec, "status": status,
                                            "metadata": {"name": name, "namespace": namespace,
                                                         **({"ownerReferences": references} if owner else {})}}))
+    database.analyze()
     return made
 
 

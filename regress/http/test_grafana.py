@@ -11,7 +11,7 @@ import re
 import pytest
 
 import fleet
-from client import report, until
+from client import report
 from conftest import TOP, Database, Stack
 
 FILES = sorted((TOP / "helm" / "kube-reports" / "dashboards").glob("*.json"))
@@ -95,6 +95,7 @@ def readers(fleet_store):
     database.psql("CREATE ROLE analyst LOGIN", user="postgres")
     database.psql(f"SELECT kube_reports.grant_cluster('analyst', '{clusters['prod-eu']}'), "
                   f"kube_reports.grant_namespace('analyst', '{clusters['staging']}', 'shop')")
+    database.analyze()
     return {role: Reader(database, role) for role in READERS}
 
 
@@ -348,8 +349,7 @@ def scanned():
             WHERE c.uid = '{own.cluster}' AND t.plural = 'policyreports' AND t."group" = 'wgpolicyk8s.io'""")
         database.derive()
         database.psql("SELECT kube_reports_internal.fold_rollups(1000000)")
-        # Upkeep would do this.
-        until(lambda: database.psql("SELECT kube_reports_internal.analyze_step()") == "f")
+        database.analyze()
         yield Reader(database, "kube_reports_reader")
     finally:
         own.end()
