@@ -368,7 +368,7 @@ BEGIN
 				ORDER BY k.namespace, k.name
 				LIMIT 1;
 			more := FOUND;
-			-- A row in variables of this function takes several times as long.
+			-- Through variables of this function, the rows would take a third longer.
 			RETURN QUERY
 			SELECT NULL::integer, NULL::text, NULL::integer, NULL::text[], NULL::bytea, NULL::text, NULL::text,
 				o.version, o.metadata, kube_reports_internal.stored_bytes(
